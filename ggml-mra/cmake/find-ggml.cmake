@@ -1,0 +1,82 @@
+# Where ggml comes from, in this order:
+#   1. a target `ggml` the parent project already has
+#   2. -DGGML_MRA_GGML_DIR=<ggml source tree>
+#   3. find_package(ggml)
+#   4. the source inside a PyPI sdist, fetched with pip and checked by its SHA-256 (GGML_MRA_FETCH_GGML=ON)
+# Result: interface target ggml-mra-ggml; GGML_MRA_GGML_SRC is the source tree, empty for an installed ggml.
+
+set(GGML_MRA_GGML_DIR "" CACHE PATH "ggml source tree to build with")
+option(GGML_MRA_FETCH_GGML "fetch ggml's source with pip where it is not found" ON)
+option(GGML_MRA_FIND_GGML "use an installed ggml where there is one" ON)
+
+set(GGML_MRA_SDIST_NAME   "ggml-python")
+set(GGML_MRA_SDIST_VER    "0.0.45") # holds ggml 0.15.3
+set(GGML_MRA_SDIST_SHA256 "10aac52075cf3c7ef2b00d6c35b1c23f7b018dbeff8ae8df67339b4be1166f05")
+
+add_library(ggml-mra-ggml INTERFACE)
+set(GGML_MRA_GGML_SRC "")
+
+# sets OUT to a ggml source tree under the build folder; a second run finds it there and needs no network
+function(ggml_mra_fetch OUT)
+    set(dir ${CMAKE_BINARY_DIR}/_deps)
+    file(GLOB tree ${dir}/ggml_python-${GGML_MRA_SDIST_VER}/vendor/ggml/CMakeLists.txt)
+    if (NOT tree)
+        find_package(Python3 REQUIRED COMPONENTS Interpreter)
+        message(STATUS "ggml-mra: fetching ${GGML_MRA_SDIST_NAME} ${GGML_MRA_SDIST_VER}")
+        execute_process(
+            COMMAND ${Python3_EXECUTABLE} -m pip download --quiet --disable-pip-version-check --no-deps
+                    --no-binary ${GGML_MRA_SDIST_NAME} -d ${dir}/sdist ${GGML_MRA_SDIST_NAME}==${GGML_MRA_SDIST_VER}
+            RESULT_VARIABLE rc OUTPUT_VARIABLE log ERROR_VARIABLE log)
+        file(GLOB sdist ${dir}/sdist/ggml_python-${GGML_MRA_SDIST_VER}.tar.gz)
+        if (rc OR NOT sdist)
+            message(FATAL_ERROR "ggml-mra: pip could not fetch ${GGML_MRA_SDIST_NAME}==${GGML_MRA_SDIST_VER}.\n${log}\n"
+                "Install ggml, or give its source tree: -DGGML_MRA_GGML_DIR=<path>")
+        endif()
+        file(SHA256 ${sdist} sum)
+        if (NOT sum STREQUAL GGML_MRA_SDIST_SHA256)
+            file(REMOVE ${sdist})
+            message(FATAL_ERROR "ggml-mra: ${sdist} has SHA-256 ${sum}, expected ${GGML_MRA_SDIST_SHA256}")
+        endif()
+        file(ARCHIVE_EXTRACT INPUT ${sdist} DESTINATION ${dir} PATTERNS "*/vendor/ggml/*")
+    endif()
+    set(${OUT} ${dir}/ggml_python-${GGML_MRA_SDIST_VER}/vendor/ggml PARENT_SCOPE)
+endfunction()
+
+if (NOT TARGET ggml AND NOT GGML_MRA_GGML_DIR AND GGML_MRA_FIND_GGML)
+    find_package(ggml QUIET CONFIG)
+    if (ggml_FOUND)
+        message(STATUS "ggml-mra: ggml ${GGML_VERSION} from ${ggml_DIR}")
+        # ggml::all is empty with GGML_BACKEND_DL, and only the backend targets carry the include folder: name both
+        target_link_libraries(ggml-mra-ggml INTERFACE ggml::ggml)
+        target_include_directories(ggml-mra-ggml INTERFACE ${GGML_INCLUDE_DIR})
+    endif()
+endif()
+
+if (NOT ggml_FOUND)
+    if (NOT TARGET ggml)
+        set(tree "${GGML_MRA_GGML_DIR}")
+        if (NOT tree)
+            if (NOT GGML_MRA_FETCH_GGML)
+                message(FATAL_ERROR "ggml-mra: no ggml found: install it, or give its source tree: -DGGML_MRA_GGML_DIR=<path>")
+            endif()
+            ggml_mra_fetch(tree)
+        elseif (NOT EXISTS ${tree}/include/ggml.h)
+            message(FATAL_ERROR "ggml-mra: GGML_MRA_GGML_DIR=${tree} is not a ggml source tree (no include/ggml.h)")
+        endif()
+        set(GGML_BUILD_TESTS    OFF CACHE BOOL "" FORCE)
+        set(GGML_BUILD_EXAMPLES OFF CACHE BOOL "" FORCE)
+        set(GGML_CCACHE         OFF CACHE BOOL "")
+        set(GGML_NATIVE         ON  CACHE BOOL "") # this machine's instruction set
+        set(GGML_LLAMAFILE      ON  CACHE BOOL "") # 2.4x on F32 and F16 products; off by default outside llama.cpp
+        set(GGML_OPENMP         OFF CACHE BOOL "") # ggml's own thread pool: no run-time library to install
+        # messages of a folder that is not ours are noise, except errors
+        set(level "${CMAKE_MESSAGE_LOG_LEVEL}")
+        set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
+        add_subdirectory(${tree} ${CMAKE_BINARY_DIR}/ggml)
+        set(CMAKE_MESSAGE_LOG_LEVEL "${level}")
+    endif()
+    get_target_property(GGML_MRA_GGML_SRC ggml SOURCE_DIR)
+    get_filename_component(GGML_MRA_GGML_SRC ${GGML_MRA_GGML_SRC} DIRECTORY)
+    message(STATUS "ggml-mra: ggml source tree ${GGML_MRA_GGML_SRC}")
+    target_link_libraries(ggml-mra-ggml INTERFACE ggml)
+endif()
