@@ -1,0 +1,103 @@
+// Kernel contracts: plain pointers, no ggml types. Every implementation - the scalar reference and each CPU instruction set
+// level - is one table of this type. Kernels trust what is said here; ops check it before.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum mra_type { MRA_F32, MRA_F16 };
+
+enum {
+    MRA_QUERY_BLOCK = 16, // h of the columns frame
+    MRA_EXACT_ROWS  = 64, // queries per work item of the exact frame
+    MRA_GROUP_MAX   = 64, // query blocks per work item of the columns frame, at most
+    MRA_PAD         = 16, // packed rows are padded with zeros to a multiple of this
+    MRA_PANEL       = 32, // block columns per panel of the packed block statistics
+};
+
+#define MRA_PRIOR        1e6f // added to the score of a cell for each prior that names it
+#define MRA_ROUND_UP(x, m) (((x) + (m) - 1)/(m)*(m))
+
+// Rows of one head of one sequence as they lie in a tensor: row t starts at data + t*stride bytes.
+struct mra_rows {
+    const char *  data;
+    size_t        stride;
+    enum mra_type type;
+};
+
+// K and V of one head of one sequence, laid out for the attention kernels. dk, dv: head sizes rounded up to MRA_PAD.
+struct mra_pack {
+    enum mra_type type;
+    void *        k;        // [n_k][ldk]   rows padded with zeros; the tensor itself where that already holds
+    void *        v;        // [n_k][ldv]
+    size_t        ldk, ldv; // elements
+    // block statistics, columns frame only; blocks of g keys, n_b = ceil(n_k/g), n_p = n_b rounded up to MRA_PANEL
+    void *        kp;       // [n_b][dk][g]              keys of a block, transposed; 0 behind the last key
+    float *       k_range;  // [n_p/32][2*dk][32]        channel maxima, then minima, of 32 blocks
+    float *       k_mean;   // [n_p/32][dk][32]
+    float *       v_mean;   // [n_b][dv]
+};
+
+// Attention of one head of one sequence.
+struct mra_head {
+    struct mra_rows q, k, v;
+    struct mra_pack pack;
+    int             n_q, n_k; // valid rows
+    int             d, dv;
+    float           scale;
+    float *         out;      // row i at out + i*ld_out, dv floats
+    size_t          ld_out;
+    // columns frame
+    int             g;        // keys per block, 16 or 32
+    int             m1, m2;   // blocks expanded, keys kept, per query block
+    int             first_n, diag_n;
+    bool            bound;    // expand by the min/max bound, else by the pooled score
+    bool            sparse;   // drop what is not kept
+    int             group;    // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
+};
+
+struct mra_kernels {
+    const char * name;
+
+    // dst[b - b0][d] = mean (0), min (1) or max (2) over rows [b*block, (b+1)*block) of x, cut off at n_valid; 0 if none is left
+    void (*pool)(float * dst, struct mra_rows x, int d, int n_valid, int block, int kind, int b0, int b1);
+
+    // dst[i*ld + j] = scale * q_i.k_j, or with k_max, k being the minima:  scale * sum_c max(q_ic k_jc, q_ic k_max_jc)
+    // q_i at q + i*ldq floats, k_j and k_max_j at k + j*ldk
+    void (*score)(float * dst, size_t ld, const float * q, size_t ldq, int n_q, const float * k, const float * k_max, size_t ldk, int n_k,
+                  int d, float scale);
+
+    // idx = positions of the m largest of x[n], ascending; ties to the lower position. -inf and NaN are never taken, so
+    // fewer than m may be written; returns how many. x has room for, and idx may be written up to, 16 further entries.
+    int (*select)(int32_t * idx, float * x, int n, int m);
+
+    // Adds n cells to a softmax state (o[dv], max, sum; max = -inf: empty): cell j has score s[j], weight w[j] and value row y[j] of v.
+    void (*coarse)(float * o, float * max, float * sum, const float * s, const float * w, const int32_t * y, int n,
+                   const float * v, size_t ldv, int dv);
+
+    // Fills the pack of a->k, a->v for keys [j0, j1); j0 is a multiple of 16*g. copy: k and v rows; columns: block statistics
+    void (*pack)(const struct mra_head * a, int j0, int j1, bool copy, bool columns);
+
+    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell groups of g keys, cells[] ascending, cut off at
+    // n_k. state: o[dv], max, sum that every row starts from, or NULL.
+    void (*attend)(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g, const float * state, void * scratch);
+
+    // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
+    void (*columns)(const struct mra_head * a, int x0, void * scratch);
+};
+
+// Scratch bytes one thread needs for attend and columns (n_k, m1, g, group at their largest); 64-byte aligned.
+size_t mra_attend_scratch(int d, int dv);
+size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);
+
+extern const struct mra_kernels mra_kernels_ref;
+extern const struct mra_kernels mra_kernels_base; // any x86-64 with SSE4.2, or what the compiler targets
+extern const struct mra_kernels mra_kernels_v3;   // AVX2 + FMA + F16C
+extern const struct mra_kernels mra_kernels_v4;   // AVX-512 F, BW, DQ, VL
+extern const struct mra_kernels mra_kernels_neon;
+
+// The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this CPU.
+const struct mra_kernels * mra_kernels_get(void);
+const struct mra_kernels * mra_kernels_by_name(const char * name);
+void                       mra_kernels_set(const struct mra_kernels * k); // tests and benchmarks

@@ -1,0 +1,136 @@
+#include "harness.h"
+
+int n_checks, n_failed;
+
+uint64_t rng_next(uint64_t * s) { // splitmix64
+    uint64_t z = (*s += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30))*0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27))*0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+float rng_uniform(uint64_t * s)            { return (float) (rng_next(s) >> 40)/16777216.0f; }
+int   rng_int(uint64_t * s, int lo, int hi) { return lo + (int) (rng_next(s) % (uint64_t) (hi - lo + 1)); }
+float rng_normal(uint64_t * s) {
+    const float u = 1 - rng_uniform(s), v = rng_uniform(s);
+    return sqrtf(-2*logf(u))*cosf(6.2831853f*v);
+}
+
+float * data_new(enum data_kind kind, int64_t n_row, int64_t d, uint64_t seed) {
+    float * x = malloc((size_t) (n_row*d + 1)*sizeof(float));
+    uint64_t s = seed;
+    for (int64_t i = 0; i < n_row*d; i++) {
+        switch (kind) {
+            case DATA_NORMAL: x[i] = rng_normal(&s); break;
+            case DATA_GRID:   x[i] = rintf(8*rng_normal(&s))/8; break;
+            case DATA_TIES:   x[i] = (float) rng_int(&s, -1, 1); break;
+            case DATA_CONST:  x[i] = 1; break;
+            case DATA_WALK:   x[i] = (i >= d ? .9f*x[i - d] : 0) + .5f*rng_normal(&s); break;
+            case DATA_HUGE:   x[i] = 35*rng_normal(&s); break;
+        }
+    }
+    return x;
+}
+
+struct graph graph_new(void) {
+    struct graph g = {0};
+    g.ctx = ggml_init((struct ggml_init_params) { .mem_size = ggml_tensor_overhead()*512 + ggml_graph_overhead(), .no_alloc = true });
+    return g;
+}
+void graph_free(struct graph * g) {
+    for (int i = 0; i < g->n_in; i++) free(g->in[i].data);
+    ggml_free(g->ctx);
+    memset(g, 0, sizeof(*g));
+}
+
+struct ggml_tensor * graph_input(struct graph * g, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, const void * data) {
+    struct ggml_tensor * t = ggml_new_tensor_4d(g->ctx, type, ne0, ne1, ne2, ne3);
+    ggml_set_input(t);
+    g->in[g->n_in].t    = t;
+    g->in[g->n_in].data = malloc(ggml_nbytes(t));
+    memcpy(g->in[g->n_in++].data, data, ggml_nbytes(t));
+    return t;
+}
+
+struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head, int64_t n_batch, const float * x, int layout) {
+    const int64_t wide = layout == 2 ? 3 : 1; // heads per token in the tensor behind the view
+    const size_t es = ggml_type_size(type);
+    char * buf = calloc((size_t) (d*n*n_head*wide*n_batch), es);
+    for (int64_t b = 0; b < n_batch; b++) for (int64_t h = 0; h < n_head; h++) for (int64_t t = 0; t < n; t++) {
+        const float * row = x + ((b*n_head + h)*n + t)*d;
+        char * dst = buf + es*d*(layout ? (b*n + t)*n_head*wide + (wide == 3 ? n_head : 0) + h : (b*n_head + h)*n + t);
+        if (type == GGML_TYPE_F16) ggml_fp32_to_fp16_row(row, (ggml_fp16_t *) dst, d); else memcpy(dst, row, d*es);
+    }
+    struct ggml_tensor * t;
+    if (layout == 0) t = graph_input(g, type, d, n, n_head, n_batch, buf);
+    else {
+        t = graph_input(g, type, d, n_head*wide, n, n_batch, buf);
+        if (wide == 3) t = ggml_view_4d(g->ctx, t, d, n_head, n, n_batch, t->nb[1], t->nb[2], t->nb[3], n_head*t->nb[1]);
+        t = ggml_permute(g->ctx, t, 0, 2, 1, 3);
+    }
+    free(buf);
+    return t;
+}
+
+void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads) {
+    if (!out) return NULL;
+    struct ggml_tensor * flat = ggml_is_contiguous(out) ? out : ggml_cont(g->ctx, out);
+    ggml_set_output(flat);
+    struct ggml_cgraph * cg = ggml_new_graph_custom(g->ctx, 256, false);
+    ggml_build_forward_expand(cg, flat);
+    ggml_backend_t cpu = ggml_backend_cpu_init();
+    ggml_backend_cpu_set_n_threads(cpu, n_threads);
+    ggml_gallocr_t alloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(cpu));
+    void * data = NULL;
+    if (ggml_gallocr_alloc_graph(alloc, cg)) {
+        for (int i = 0; i < g->n_in; i++) if (g->in[i].t->data) ggml_backend_tensor_set(g->in[i].t, g->in[i].data, 0, ggml_nbytes(g->in[i].t));
+        if (ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS) {
+            data = malloc(ggml_nbytes(flat));
+            ggml_backend_tensor_get(flat, data, 0, ggml_nbytes(flat));
+        }
+    }
+    ggml_gallocr_free(alloc);
+    ggml_backend_free(cpu);
+    return data;
+}
+
+double max_error(const float * a, const float * b, int64_t n) {
+    double e = 0, m = 1;
+    for (int64_t i = 0; i < n; i++) m = fmax(m, fabs(b[i]));
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(a[i])) return INFINITY;
+        e = fmax(e, fabs((double) a[i] - b[i]));
+    }
+    return e/m;
+}
+double rel_error(const float * a, const float * b, int64_t n) {
+    double e = 0, m = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(a[i])) return INFINITY;
+        e += ((double) a[i] - b[i])*((double) a[i] - b[i]);
+        m += (double) b[i]*b[i];
+    }
+    return m > 0 ? sqrt(e/m) : e > 0 ? INFINITY : 0;
+}
+
+int summary(const char * name) {
+    printf("%s: %d checks, %d failed\n", name, n_checks, n_failed);
+    return n_failed || !n_checks ? 1 : 0;
+}
+
+int kernel_tables(const struct mra_kernels ** out, int max) {
+#if defined(__x86_64__)
+    static const char * const names[] = { "ref", "base", "v3", "v4" };
+#elif defined(__aarch64__)
+    static const char * const names[] = { "ref", "base", "neon" };
+#else
+    static const char * const names[] = { "ref", "base" };
+#endif
+    static bool said;
+    int n = 0;
+    for (size_t i = 0; i < sizeof(names)/sizeof(names[0]) && n < max; i++) {
+        const struct mra_kernels * k = mra_kernels_by_name(names[i]);
+        if (k) out[n++] = k; else if (!said) printf("skipped: kernels %s, which this CPU does not run\n", names[i]);
+    }
+    said = true;
+    return n;
+}

@@ -1,0 +1,67 @@
+// What every test here needs: seeded data, a graph on the CPU backend, a comparison in which NaN is infinitely wrong.
+#pragma once
+
+#include "ggml-mra.h"
+#include "../ggml-mra/src/kernels.h"
+
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- data ----
+
+enum data_kind {
+    DATA_NORMAL, // standard normal
+    DATA_GRID,   // multiples of 1/8: dot products are exact in F32, so selections agree to the last cell
+    DATA_TIES,   // -1, 0, 1: mostly ties
+    DATA_CONST,  // all ones: nothing but ties
+    DATA_WALK,   // neighbouring tokens are alike, as in text
+    DATA_HUGE,   // scores of +-1e4
+};
+
+uint64_t rng_next(uint64_t * s);
+float    rng_uniform(uint64_t * s); // [0, 1)
+float    rng_normal(uint64_t * s);
+int      rng_int(uint64_t * s, int lo, int hi); // lo..hi
+
+// n_row rows of d values; malloc'ed
+float * data_new(enum data_kind kind, int64_t n_row, int64_t d, uint64_t seed);
+
+// ---- graphs ----
+
+struct graph {
+    struct ggml_context * ctx;
+    struct { struct ggml_tensor * t; void * data; } in[32];
+    int n_in;
+};
+
+struct graph         graph_new(void);
+void                 graph_free(struct graph * g);
+struct ggml_tensor * graph_input(struct graph * g, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, const void * data); // copies data
+
+// x [n_batch][n_head][n][d] as a tensor [d, n, n_head, n_batch]; layout 0: contiguous, 1: a view of [d, n_head, n, n_batch], as a dense layer gives it;
+// 2: the same with two other tensors' rows between (fused QKV)
+struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head, int64_t n_batch, const float * x, int layout);
+
+// computes out with n_threads; its elements (contiguous, F32 or I32), malloc'ed; NULL if out is NULL
+void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads);
+
+// ---- verdicts ----
+
+// max |a - b| / max(1, max |b|); infinite for NaN or Inf in a
+double max_error(const float * a, const float * b, int64_t n);
+// ||a - b|| / ||b||
+double rel_error(const float * a, const float * b, int64_t n);
+
+extern int n_checks, n_failed;
+// counts; prints the line on failure. what: printf arguments
+#define CHECK(ok, ...) do { n_checks++; if (!(ok)) { n_failed++; printf("FAIL %s:%d: ", __FILE__, __LINE__); printf(__VA_ARGS__); printf("\n"); } } while (0)
+int summary(const char * name); // prints, returns the exit code
+
+// kernel tables to test: {ref, base, v3, v4, neon} as far as this CPU runs them; the ones it lacks are printed as skipped, once
+int kernel_tables(const struct mra_kernels ** out, int max);
