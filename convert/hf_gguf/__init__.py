@@ -1,0 +1,1 @@
+"""Hugging Face folder -> GGUF for BERT-family encoders: numpy and gguf only, no torch, nothing in a checkpoint is executed."""

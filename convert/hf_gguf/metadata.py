@@ -1,0 +1,97 @@
+"""The key-value part of the file: llama.cpp's keys for BERT, and ours under mra. (listed in ../README.md)."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .config import Config
+from .sentence_transformers import POOLING_TYPES, Embedding
+from .vocab import Vocab
+
+RANK = 4
+FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}
+GGML_ID_NAMES = {"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator", "pad": "padding", "cls": "cls", "mask": "mask"}
+GGML_OPTIONS = ("add_space_prefix", "remove_extra_whitespaces")
+
+
+@dataclass(frozen=True)
+class U32:
+    value: int
+
+
+def build_metadata(config: Config, vocab: Vocab, embedding: Embedding | None, name: str, type_: str, n_ctx: int, has_mlm: bool) -> dict:
+    """key -> U32, float, bool, str, bytes, or a list of str, int or float."""
+    meta = {
+        "general.type": "model",
+        "general.name": name,
+        "general.file_type": U32(FILE_TYPES[type_]),
+        "general.quantization_version": U32(2),
+        "bert.block_count": U32(config.n_layer),
+        "bert.context_length": U32(n_ctx),
+        "bert.embedding_length": U32(config.n_embd),
+        "bert.feed_forward_length": U32(config.n_ff),
+        "bert.vocab_size": U32(config.n_vocab),
+        "bert.attention.head_count": U32(config.n_head),
+        "bert.attention.layer_norm_epsilon": config.eps,
+        "bert.attention.causal": False,
+    }
+    _own(meta, config, embedding, n_ctx, has_mlm)
+    _heads(meta, config, embedding)
+    _tokenizer(meta, config, vocab)
+    return meta
+
+
+def _own(meta: dict, config: Config, embedding: Embedding | None, n_ctx: int, has_mlm: bool) -> None:
+    meta["mra.architecture"] = config.architecture
+    meta["mra.family"] = config.family
+    meta["mra.activation"] = config.activation
+    if has_mlm:
+        meta["mra.mlm.activation"] = config.mlm_activation
+    if n_ctx != config.n_ctx:
+        meta["mra.trained_context_length"] = U32(config.n_ctx)
+    if embedding:
+        if embedding.pooling:
+            meta["mra.pooling"] = embedding.pooling
+        meta["mra.normalize"] = embedding.normalize
+        if embedding.max_length:
+            meta["mra.max_length"] = U32(min(embedding.max_length, n_ctx))
+    for key, value in config.mra.items():
+        if key == "max_position_embeddings":
+            value = n_ctx  # the budget (max_pos/32)*block_per_row stays block_per_row blocks per row
+        meta[f"mra.attention.{key}"] = value if isinstance(value, str) else U32(value)
+
+
+def _heads(meta: dict, config: Config, embedding: Embedding | None) -> None:
+    if config.head == "classifier":
+        meta["bert.pooling_type"] = U32(RANK)
+        meta["bert.classifier.output_labels"] = list(config.labels)
+        meta["mra.classifier.activation"] = config.classifier_activation
+        meta["mra.classifier.problem_type"] = config.problem_type
+    elif embedding and embedding.pooling in POOLING_TYPES:
+        meta["bert.pooling_type"] = U32(POOLING_TYPES[embedding.pooling])
+
+
+def _tokenizer(meta: dict, config: Config, vocab: Vocab) -> None:
+    tokens, types = vocab.columns(config.n_vocab)
+    meta["tokenizer.ggml.model"] = vocab.model
+    meta["tokenizer.ggml.pre"] = vocab.pre
+    meta["tokenizer.ggml.tokens"] = tokens
+    meta["tokenizer.ggml.token_type"] = types
+    if vocab.merges:
+        meta["tokenizer.ggml.merges"] = vocab.merges
+    if vocab.scores:
+        meta["tokenizer.ggml.scores"] = [float(vocab.scores.get(i, -10000.0)) for i in range(config.n_vocab)]
+    if vocab.charsmap:
+        meta["tokenizer.ggml.precompiled_charsmap"] = vocab.charsmap
+    meta["tokenizer.ggml.token_type_count"] = U32(max(config.n_types, 1))
+    for key, i in sorted(vocab.special.items()):
+        meta[f"tokenizer.ggml.{GGML_ID_NAMES[key]}_token_id"] = U32(i)
+    meta["tokenizer.ggml.add_bos_token"] = True
+    meta["tokenizer.ggml.add_eos_token"] = True
+    meta["tokenizer.ggml.add_sep_token"] = vocab.double_sep
+    for key, value in sorted(vocab.options.items()):
+        prefix = "tokenizer.ggml." if key in GGML_OPTIONS else "mra.tokenizer."
+        meta[prefix + key] = value if isinstance(value, bool) else U32(value)
+    meta["mra.tokenizer.pair_type"] = U32(min(vocab.pair_type, max(config.n_types - 1, 0)))
+    if vocab.added:
+        meta["mra.tokenizer.added.ids"] = sorted(vocab.added)
+        meta["mra.tokenizer.added.flags"] = [vocab.added[i] for i in sorted(vocab.added)]

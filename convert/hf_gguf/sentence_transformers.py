@@ -1,0 +1,52 @@
+"""sentence-transformers folders: modules.json says how token vectors become one embedding."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import ConvertError, read_json, read_json_if
+
+MODES = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max", "mean_sqrt_len_tokens": "mean_sqrt_len", "lasttoken": "last"}
+POOLING_TYPES = {"mean": 1, "cls": 2, "last": 3}      # bert.pooling_type has no number for the others
+
+
+@dataclass
+class Embedding:
+    pooling: str = ""
+    normalize: bool = False
+    max_length: int = 0        # texts are cut here, in tokens; 0: not said
+
+
+def read_modules(folder: Path) -> Embedding | None:
+    """None where the folder is not one of sentence-transformers."""
+    path = folder / "modules.json"
+    if not path.is_file():
+        return None
+    result = Embedding()
+    for module in read_json(path, list):
+        if not isinstance(module, dict) or not isinstance(module.get("type"), str):
+            raise ConvertError(f"{path}: an entry has no type")
+        kind = module["type"].rsplit(".", 1)[-1]
+        where = str(module.get("path", ""))
+        if kind == "Pooling":
+            result.pooling = _pooling(folder / where / "config.json")
+        elif kind == "Normalize":
+            result.normalize = True
+        elif kind != "Transformer":
+            raise ConvertError(f"{path}: module {kind} is not supported")
+        elif where not in ("", "."):
+            raise ConvertError(f"{path}: the model lies in {where}: convert that folder with modules.json beside it")
+    length = read_json_if(folder / "sentence_bert_config.json").get("max_seq_length")
+    if isinstance(length, int) and length > 0:
+        result.max_length = length
+    return result
+
+
+def _pooling(path: Path) -> str:
+    settings = read_json(path)
+    on = [key[len("pooling_mode_"):] for key, value in settings.items() if key.startswith("pooling_mode_") and value is True]
+    if isinstance(settings.get("pooling_mode"), str):  # newer folders
+        on = [key for key, mode in MODES.items() if settings["pooling_mode"] in (key, mode)] or [settings["pooling_mode"]]
+    if len(on) != 1 or on[0] not in MODES:
+        raise ConvertError(f"{path}: pooling {' + '.join(on) or 'by nothing'} is not supported")
+    return MODES[on[0]]

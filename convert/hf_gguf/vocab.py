@@ -1,0 +1,95 @@
+"""The tokenizer as it goes into the file, and the choice of where to read it from."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .errors import ConvertError, read_json, read_json_if
+
+NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6          # tokenizer.ggml.token_type
+LSTRIP, RSTRIP, SINGLE_WORD, NORMALIZED, SPECIAL = 1, 2, 4, 8, 16        # mra.tokenizer.added.flags
+
+SPECIAL_NAMES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+ANGLE = {"bos": "<s>", "eos": "</s>", "unk": "<unk>", "sep": "</s>", "pad": "<pad>", "cls": "<s>", "mask": "<mask>"}
+BRACKET = {"bos": "[CLS]", "eos": "[SEP]", "unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+
+
+@dataclass
+class Vocab:
+    model: str                                     # tokenizer.ggml.model: gpt2 | t5 | bert
+    pre: str                                       # tokenizer.ggml.pre
+    pieces: dict                                   # id -> text, as Hugging Face spells it
+    special: dict = field(default_factory=dict)    # of SPECIAL_NAMES -> id
+    added: dict = field(default_factory=dict)      # id -> flags, of tokens matched in the raw text
+    types: dict = field(default_factory=dict)      # id -> type, where it is not NORMAL
+    merges: list = field(default_factory=list)     # gpt2: "left right"
+    scores: dict = field(default_factory=dict)     # t5: id -> log probability
+    charsmap: bytes = b""                          # t5: sentencepiece's normalization table
+    options: dict = field(default_factory=dict)    # further keys -> bool or int
+    double_sep: bool = False                       # a pair is A sep sep B, not A sep B
+    pair_type: int = 0                             # token type of B in a pair
+
+    def columns(self, n_vocab: int) -> tuple:
+        """(tokens, types) of n_vocab rows; ids nobody uses are filled up as llama.cpp does."""
+        if self.pieces and max(self.pieces) >= n_vocab:
+            raise ConvertError(f"the tokenizer's ids go up to {max(self.pieces)}, the model has {n_vocab} embeddings")
+        tokens, types = [], []
+        for i in range(n_vocab):
+            if i not in self.pieces:
+                tokens.append(f"[PAD{i}]")
+                types.append(UNUSED)
+                continue
+            kind = self.types.get(i, NORMAL)
+            tokens.append(_phantom(self.pieces[i], kind) if self.model == "bert" else self.pieces[i])
+            types.append(kind)
+        return tokens, types
+
+
+def _phantom(piece: str, kind: int) -> str:
+    """WordPiece in GGUF marks where a word begins instead of where it goes on."""
+    if kind in (CONTROL, UNKNOWN):
+        return piece
+    return piece[2:] if piece.startswith("##") else "\u2581" + piece
+
+
+def load_vocab(folder: Path, family: str, n_vocab: int) -> Vocab:
+    from . import vocab_files, vocab_json
+
+    if (folder / "tokenizer.json").is_file():
+        vocab = vocab_json.read_tokenizer_json(folder / "tokenizer.json")
+    else:
+        vocab = vocab_files.read_vocab_files(folder, family)
+    _special_ids(vocab, folder)
+    for key, i in vocab.special.items():
+        vocab.types[i] = UNKNOWN if key == "unk" else CONTROL
+    if sorted(vocab.pieces) and min(vocab.pieces) < 0:
+        raise ConvertError(f"{folder}: the tokenizer has negative ids")
+    vocab.columns(n_vocab)
+    return vocab
+
+
+def _special_ids(vocab: Vocab, folder: Path) -> None:
+    """Ids of the special tokens by the texts in tokenizer_config.json, special_tokens_map.json, or the customary ones."""
+    texts = dict(BRACKET if vocab.model == "bert" else ANGLE)
+    for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        for key in SPECIAL_NAMES:
+            entry = read_json_if(folder / name).get(f"{key}_token")
+            entry = entry.get("content") if isinstance(entry, dict) else entry
+            if isinstance(entry, str):
+                texts[key] = entry
+    ids = {text: i for i, text in vocab.pieces.items()}
+    for key, text in texts.items():
+        if text in ids:
+            vocab.special[key] = ids[text]
+        elif key in ("cls", "sep", "unk", "pad"):
+            raise ConvertError(f"{folder}: the tokenizer has no {key} token {text!r}")
+    vocab.special.setdefault("bos", vocab.special["cls"])
+    vocab.special.setdefault("eos", vocab.special["sep"])
+
+
+def sentence_bert_lowercase(vocab: Vocab, folder: Path) -> None:
+    """sentence-transformers can lower-case the text before the tokenizer sees it."""
+    if read_json_if(folder / "sentence_bert_config.json").get("do_lower_case") is True:
+        if vocab.model != "bert":
+            raise ConvertError(f"{folder}: do_lower_case of sentence-transformers is supported for WordPiece only")
+        vocab.options["lowercase"] = True

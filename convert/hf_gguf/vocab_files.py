@@ -1,0 +1,83 @@
+"""Tokenizers from before tokenizer.json: vocab.json + merges.txt, sentencepiece.bpe.model, vocab.txt."""
+from __future__ import annotations
+
+from pathlib import Path
+
+from .errors import ConvertError, read_json, read_json_if
+from .sentencepiece import read_sentencepiece
+from .vocab import ANGLE, BRACKET, CONTROL, LSTRIP, SPECIAL, USER, Vocab
+
+
+def read_vocab_files(folder: Path, family: str) -> Vocab:
+    if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
+        vocab = _bpe(folder)
+    elif (folder / "sentencepiece.bpe.model").is_file():
+        vocab = _unigram(folder, family)
+    elif (folder / "vocab.txt").is_file():
+        vocab = _wordpiece(folder)
+    else:
+        raise ConvertError(f"{folder}: no tokenizer (tokenizer.json, vocab.json + merges.txt, sentencepiece.bpe.model or vocab.txt)")
+    for text, i in read_json_if(folder / "added_tokens.json").items():
+        if isinstance(i, bool) or not isinstance(i, int):
+            raise ConvertError(f"{folder / 'added_tokens.json'}: the id of {text!r} is not a number")
+        if i not in vocab.pieces:
+            vocab.pieces[i], vocab.types[i], vocab.added[i] = text, USER, 0
+    special = set((BRACKET if vocab.model == "bert" else ANGLE).values())
+    for i, piece in vocab.pieces.items():
+        if piece in special:  # <mask> takes the white space before it along, [MASK] does not
+            vocab.types[i] = CONTROL
+            vocab.added[i] = SPECIAL | (LSTRIP if piece == "<mask>" else 0)
+    return vocab
+
+
+def _lines(path: Path) -> list:
+    try:
+        # split at "\n" alone: vocabularies hold characters such as U+2028 and U+0085, which splitlines() would cut at
+        lines = path.read_bytes().decode("utf-8").split("\n")
+    except OSError as e:
+        raise ConvertError(f"{path}: {e.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConvertError(f"{path}: not UTF-8 text") from None
+    lines = [line[:-1] if line.endswith("\r") else line for line in lines]
+    return lines[:-1] if lines and not lines[-1] else lines
+
+
+def _bpe(folder: Path) -> Vocab:
+    vocab = read_json(folder / "vocab.json")
+    if not all(isinstance(i, int) for i in vocab.values()):
+        raise ConvertError(f"{folder / 'vocab.json'}: an id is not a number")
+    lines = _lines(folder / "merges.txt")
+    merges = [line for line in (lines[1:] if lines and lines[0].startswith("#version") else lines) if line]
+    for line in merges:
+        if line.count(" ") != 1:
+            raise ConvertError(f"{folder / 'merges.txt'}: not a pair: {line!r}")
+    settings = read_json_if(folder / "tokenizer_config.json")
+    return Vocab("gpt2", "roberta-bpe", {i: text for text, i in vocab.items()}, merges=merges, double_sep=True,
+                 options={"add_prefix_space": settings.get("add_prefix_space") is True})
+
+
+def _wordpiece(folder: Path) -> Vocab:
+    settings = read_json_if(folder / "tokenizer_config.json")
+    lower = settings.get("do_lower_case", True) is not False
+    accents = settings.get("strip_accents")
+    options = {"lowercase": lower, "strip_accents": lower if accents is None else bool(accents), "clean_text": True,
+               "handle_chinese_chars": settings.get("tokenize_chinese_chars", True) is not False, "max_word_chars": 100}
+    return Vocab("bert", "default", dict(enumerate(_lines(folder / "vocab.txt"))), options=options, pair_type=1)
+
+
+def _unigram(folder: Path, family: str) -> Vocab:
+    """Hugging Face renumbers sentencepiece's pieces, which begin with <unk>, <s>, </s>."""
+    spm = read_sentencepiece(folder / "sentencepiece.bpe.model")
+    if [p[0] for p in spm.pieces[:3]] != ["<unk>", "<s>", "</s>"]:
+        raise ConvertError(f"{folder / 'sentencepiece.bpe.model'}: does not begin with <unk>, <s>, </s>")
+    tokenizer = str(read_json_if(folder / "tokenizer_config.json").get("tokenizer_class", family)).lower()
+    if tokenizer.startswith("camembert"):
+        head = [("<s>NOTUSED", 0.0), ("<pad>", 0.0), ("</s>NOTUSED", 0.0), ("<unk>", 0.0), ("<unk>NOTUSED", -100.0)]
+        pieces = head + spm.pieces[1:]
+    else:
+        pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + spm.pieces[3:]
+    pieces = pieces + [("<mask>", 0.0)]
+    return Vocab("t5", "default", {i: p[0] for i, p in enumerate(pieces)}, scores={i: p[1] for i, p in enumerate(pieces)},
+                 charsmap=spm.charsmap, double_sep=True,
+                 options={"add_space_prefix": spm.add_dummy_prefix, "remove_extra_whitespaces": spm.remove_extra_whitespaces,
+                          "whitespace_split": spm.remove_extra_whitespaces})
