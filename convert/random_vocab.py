@@ -128,7 +128,7 @@ def write_tokenizer(folder: Path, family: str, n_vocab: int, merges_txt: Path | 
         _dump(folder / "vocab.json", vocab)
         (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n", encoding="utf-8")
         base.update(
-            added_tokens=_added(ANGLE + ["<mask>"], vocab), normalizer=None, decoder={"type": "ByteLevel"},
+            added_tokens=_added(ANGLE + ["<mask>"], vocab), normalizer=None, decoder={"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
             pre_tokenizer={"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
             post_processor={"type": "RobertaProcessing", "sep": ["</s>", vocab["</s>"]], "cls": ["<s>", vocab["<s>"]],
                             "trim_offsets": True, "add_prefix_space": False},

@@ -8,6 +8,7 @@ from .sentence_transformers import POOLING_TYPES, Embedding
 from .vocab import Vocab
 
 RANK = 4
+WARP = 32
 FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}
 GGML_ID_NAMES = {"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator", "pad": "padding", "cls": "cls", "mask": "mask"}
 GGML_OPTIONS = ("add_space_prefix", "remove_extra_whitespaces")
@@ -58,6 +59,9 @@ def _own(meta: dict, config: Config, embedding: Embedding | None, n_ctx: int, ha
         if key == "max_position_embeddings":
             value = n_ctx  # the budget (max_pos/32)*block_per_row stays block_per_row blocks per row
         meta[f"mra.attention.{key}"] = value if isinstance(value, str) else U32(value)
+    if config.mra and config.n_embd // config.n_head < WARP:
+        # the authors' kernel pads such heads to 32 channels, and takes the scale from the padded size
+        meta["mra.attention.scale"] = WARP ** -0.5
 
 
 def _heads(meta: dict, config: Config, embedding: Embedding | None) -> None:

@@ -29,12 +29,13 @@ def exact(q, k, v, mask=None, scale=None):
     return out
 
 
-def square(q, k, v, sizes, budgets, mask=None, scale=None, rule="rowmax", first_n=0, diag_n=0, sparse=False):
+def square(q, k, v, sizes, budgets, mask=None, scale=None, rule="rowmax", first_n=0, diag_n=0, sparse=False, gaps=None):
     """sizes: s0 > s1 > ... each dividing the one before. budgets[i]: cells of level i refined to level i + 1, per head.
     rule: what the best cells of a level have most of: "mu" (log mu), "rowmax" (log mu minus the maximum of its row of cells).
     first_n, diag_n: cells of level 0 refined before all others (inside the budget): those in the first first_n rows or columns, those at
     most diag_n // 2 off the diagonal; a cell that is both goes first. Ties: the lower row, then the lower column.
-    sparse: only the finest level counts."""
+    sparse: only the finest level counts. gaps: a list that gets, per level, how much better the last cell refined is than the first one
+    that is not (what rounding must not bridge)."""
     n = len(q)
     q, k, v, valid = _padded(q, k, v, mask, sizes[0])
     scale = _scale(q, scale)
@@ -58,6 +59,8 @@ def square(q, k, v, sizes, budgets, mask=None, scale=None, rule="rowmax", first_
             key = key + PRIOR * ((x < first_n).astype(float) + (y < first_n) + ((abs(x - y) <= diag_n // 2) if diag_n > 0 else 0))
         order = np.argsort(-key, kind="stable")
         best, rest = np.sort(order[:budgets[i]]), np.sort(order[budgets[i]:])
+        if gaps is not None and len(best) and len(rest):
+            gaps.append(key[order[len(best) - 1]] - key[order[len(best)]])
         if not sparse:
             state.add(level, x[rest], y[rest], log_mu[rest])
         ratio = sizes[i] // sizes[i + 1]
