@@ -145,7 +145,9 @@ def _open_zip(path: Path):
             return archive.read(info)
         except KeyError:
             raise ConvertError(f"{path}: truncated: storage {storage.key} is missing") from None
-        except (zipfile.BadZipFile, OSError, EOFError) as e:
+        except ConvertError:
+            raise
+        except Exception as e:  # zipfile raises nearly anything on damaged input, too
             raise ConvertError(f"{path}: storage {storage.key} is damaged ({e})") from None
 
     return state, fetch
@@ -153,10 +155,6 @@ def _open_zip(path: Path):
 
 def _open_legacy(path: Path):
     """Pickles: magic, protocol version, system, state dict, storage keys. Then per key i64 count and the elements."""
-    f = open(path, "rb")
-    if f.read(1) != b"\x80":
-        raise ConvertError("not a PyTorch checkpoint")
-    f.seek(0)
     storages: dict[str, Storage] = {}
 
     class Recording(TensorUnpickler):
@@ -164,32 +162,37 @@ def _open_legacy(path: Path):
             storage = super().persistent_load(pid)
             return storages.setdefault(storage.key, storage)
 
-    def load():
-        return Recording(f, encoding="latin1").load()
+    with open(path, "rb") as f:
+        def load():
+            return Recording(f, encoding="latin1").load()
 
-    if load() != LEGACY_MAGIC:
-        raise ConvertError("not a PyTorch checkpoint")
-    load()
-    if load().get("little_endian") is False:
-        raise ConvertError("big-endian checkpoints are not supported")
-    state = load()
-    offsets = {}
-    end = path.stat().st_size
-    for key in load():
-        storage = storages.get(str(key))
-        if storage is None:
-            raise ConvertError(f"storage {key} belongs to no tensor")
-        numel = struct.unpack("<q", f.read(8))[0]
-        n_bytes = numel * item_size(storage.dtype)
-        if numel != storage.numel or f.tell() + n_bytes > end:
-            raise ConvertError(f"truncated at storage {key}")
-        offsets[storage.key] = f.tell()
-        f.seek(n_bytes, 1)
+        if f.read(1) != b"\x80" or f.seek(0) or load() != LEGACY_MAGIC:
+            raise ConvertError("not a PyTorch checkpoint")
+        load()
+        if load().get("little_endian") is False:
+            raise ConvertError("big-endian checkpoints are not supported")
+        state = load()
+        offsets = _legacy_offsets(f, load(), storages, path.stat().st_size)
 
     def fetch(storage: Storage) -> bytes:
         if storage.key not in offsets:
             raise ConvertError(f"{path}: truncated: storage {storage.key} is missing")
-        f.seek(offsets[storage.key])
-        return f.read(storage.numel * item_size(storage.dtype))
+        with open(path, "rb") as f:
+            f.seek(offsets[storage.key])
+            return f.read(storage.numel * item_size(storage.dtype))
 
     return state, fetch
+
+
+def _legacy_offsets(f, keys, storages: dict[str, Storage], end: int) -> dict[str, int]:
+    offsets = {}
+    for key in keys:
+        storage = storages.get(str(key))
+        if storage is None:
+            raise ConvertError(f"storage {key} belongs to no tensor")
+        numel = struct.unpack("<q", f.read(8))[0]
+        if numel != storage.numel or numel < 0 or f.tell() + numel * item_size(storage.dtype) > end:
+            raise ConvertError(f"truncated at storage {key}")
+        offsets[storage.key] = f.tell()
+        f.seek(numel * item_size(storage.dtype), 1)
+    return offsets
