@@ -12,7 +12,8 @@ struct symbol {
     int32_t id; // -1: joined with the one before
     int32_t prev;
     int32_t next;
-    int32_t begin; // its first byte, relative to the word
+    int32_t begin; // its bytes, relative to the word
+    int32_t end;
 };
 
 struct candidate {
@@ -166,6 +167,7 @@ static void merge_symbols(const struct mra_tokenizer * tok, struct work * w) {
         l->id             = m->id;
         r->id             = -1;
         l->next           = r->next;
+        l->end            = r->end;
         if (r->next >= 0) {
             w->symbols[r->next].prev = c.pos;
         }
@@ -210,7 +212,7 @@ static bool tokenize_word(const struct mra_tokenizer * tok, struct work * w, con
         id         = id < 0 ? tok->unk : id;
         if (id >= 0) {
             const int32_t k = n_symbols++;
-            w->symbols[k]   = (struct symbol) { .id = id, .prev = k - 1, .next = k + 1, .begin = (int32_t) i };
+            w->symbols[k]   = (struct symbol) { .id = id, .prev = k - 1, .next = k + 1, .begin = (int32_t) i, .end = (int32_t) i + 1 };
         }
     }
     if (n_symbols == 0) {
@@ -223,10 +225,8 @@ static bool tokenize_word(const struct mra_tokenizer * tok, struct work * w, con
     }
     merge_symbols(tok, w);
     for (int32_t k = 0; k >= 0; k = w->symbols[k].next) {
-        const int32_t next = w->symbols[k].next;
-        const size_t  b    = begin + (size_t) w->symbols[k].begin;
-        const size_t  e    = next < 0 ? end : begin + (size_t) w->symbols[next].begin;
-        if (!emit_symbol(s, b, e, end, w->symbols[k].id, list)) {
+        const struct symbol * sym = &w->symbols[k];
+        if (!emit_symbol(s, begin + (size_t) sym->begin, begin + (size_t) sym->end, end, sym->id, list)) {
             return false;
         }
     }
