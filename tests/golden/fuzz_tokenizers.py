@@ -79,6 +79,22 @@ def compare(kind, vocab, cases, got, limit):
     return n_bad
 
 
+def compare_stored(models, kind, vocab, pipe):
+    """llama.cpp's own goldens: .inp and .out beside a vocabulary, made with Hugging Face's tokenizers"""
+    name = {"bpe": "gpt-2", "uncased": "bert-bge"}.get(kind)
+    if name is None:
+        return 0
+    with open(os.path.join(models, f"ggml-vocab-{name}.gguf.inp"), "rb") as f:
+        texts = f.read().split(b"\n__ggml_vocab_test__\n")
+    with open(os.path.join(models, f"ggml-vocab-{name}.gguf.out")) as f:
+        wants = [list(map(int, line.split())) for line in f]
+    got = run_pipe(pipe, vocab, [(t, None, 0) for t in texts])
+    bad = [t for t, want, have in zip(texts, wants, got) if want != [h[0] for h in have]]
+    assert len(texts) >= len(wants) > 40
+    print(f"{kind}: {len(wants)} stored goldens, {len(bad)} differences", *bad)
+    return len(bad)
+
+
 def main():
     ap = argparse.ArgumentParser()
     ap.add_argument("pipe")
@@ -91,6 +107,7 @@ def main():
     bad = 0
     for kind in args.kind.split(","):
         vocab = LOADERS[kind](args.models)
+        bad += compare_stored(args.models, kind, vocab, args.pipe)
         gen = Generator(random.Random(args.seed + len(kind)), [s for s, _, t in vocab.tokens if t == CONTROL])
         cases = [gen.case() for _ in range(args.n)]
         got = run_pipe(args.pipe, vocab, cases)

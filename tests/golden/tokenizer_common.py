@@ -158,7 +158,7 @@ def offsets_comparable(tok, vocab, text):
     - WordPiece: NFD reorders a spacing mark: the reference gives it the place of another mark.
     """
     if vocab.kind == "wordpiece" and "strip_accents" in vocab.flags:
-        return not any(unicodedata.combining(c) and unicodedata.category(c) != "Mn" for c in text)
+        return not any(unicodedata.combining(c) and unicodedata.category(c) != "Mn" for c in unicodedata.normalize("NFD", text))
     if vocab.kind != "unigram":
         return True
     last = None
