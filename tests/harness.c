@@ -90,6 +90,7 @@ void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads) {
     }
     ggml_gallocr_free(alloc);
     ggml_backend_free(cpu);
+    for (struct ggml_tensor * t = ggml_get_first_tensor(g->ctx); t; t = ggml_get_next_tensor(g->ctx, t)) { t->data = NULL; t->buffer = NULL; } // may run again
     return data;
 }
 
