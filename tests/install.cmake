@@ -1,0 +1,36 @@
+# Installs the build into a folder of its own, then builds and runs tests/outside against it, by CMake and by pkg-config.
+# cmake -DBUILD=<build folder> -DSOURCE=<this folder> -DCC=<compiler> -P install.cmake
+set(root ${BUILD}/install-test)
+file(REMOVE_RECURSE ${root})
+
+function(run)
+    execute_process(COMMAND ${ARGN} RESULT_VARIABLE rc OUTPUT_VARIABLE out ERROR_VARIABLE out)
+    if (rc)
+        message(FATAL_ERROR "${ARGN}\nfailed (${rc}):\n${out}")
+    endif()
+    set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${root}/usr)
+foreach(file include/ggml-mra.h include/mra-error.h)
+    if (NOT EXISTS ${root}/usr/${file})
+        message(FATAL_ERROR "${file} was not installed")
+    endif()
+endforeach()
+
+run(${CMAKE_COMMAND} -S ${SOURCE}/outside -B ${root}/cmake -DCMAKE_PREFIX_PATH=${root}/usr -DCMAKE_C_COMPILER=${CC} -DCMAKE_BUILD_TYPE=Release)
+run(${CMAKE_COMMAND} --build ${root}/cmake)
+run(${root}/cmake/outside)
+message(STATUS "find_package: ${out}")
+
+find_program(PKG_CONFIG pkg-config)
+if (PKG_CONFIG)
+    file(GLOB_RECURSE pc ${root}/usr/ggml-mra.pc)
+    get_filename_component(dir ${pc} DIRECTORY)
+    set(ENV{PKG_CONFIG_PATH} ${dir})
+    run(${PKG_CONFIG} --define-variable=prefix=${root}/usr --cflags --libs --static ggml-mra)
+    separate_arguments(flags UNIX_COMMAND "${out}")
+    run(${CC} ${SOURCE}/outside/main.c -o ${root}/outside-pc ${flags} -Wl,-rpath,${root}/usr/lib)
+    run(${root}/outside-pc)
+    message(STATUS "pkg-config: ${out}")
+endif()
