@@ -59,8 +59,8 @@ def convert(folder: Path, out: Path, type_: str = "f16", extend_positions: int =
     outputs = map_tensors(open_checkpoint(folder), config, str(folder), n_ctx, mlm)
     has_mlm = any(o.name == "mlm.dense.weight" for o in outputs)
     meta = build_metadata(config, vocab, embedding, name or folder.resolve().name, type_, n_ctx, has_mlm)
-    if out.is_dir():
-        raise ConvertError(f"{out}: is a folder")
+    if out.exists() and not out.is_file():  # renaming onto a device would replace it
+        raise ConvertError(f"{out}: is not a regular file")
     return config, len(outputs), write_gguf(out, meta, outputs, type_, progress)
 
 

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import json
 import unittest
-from pathlib import Path
 
 import numpy as np
 
-from convert_helpers import GOLDEN, FolderTest, edit_json, gguf, save_torch
+from convert_helpers import GOLDEN, FolderTest, edit_json, save_torch
 from hf_gguf.torch_file import open_torch
 
 FAMILIES = ("roberta", "xlm-roberta", "camembert", "bert", "mra")

@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pickle
 import random
 import resource
 import unittest
 import zipfile
+from pathlib import Path
 
 import numpy as np
 
@@ -196,8 +198,8 @@ class Output(FolderTest):
         self.make("bert", "none")
         target, self.out = self.out, self.dir / "nowhere" / "x.gguf"
         self.assert_refused("x.gguf", "No such file")
-        self.out = self.dir
-        self.assert_refused("is a folder")
+        for self.out in (self.dir, Path(os.devnull)):
+            self.assert_refused("is not a regular file")
         self.folder, self.out = self.dir / "missing", target
         self.assert_refused("missing: not a folder")
 
@@ -230,11 +232,16 @@ class Damage(FolderTest):
             if rng.random() < 0.2:
                 del data[rng.randrange(len(data)):]
             path.write_bytes(data)
-            try:
-                convert_hf.convert(self.folder, self.out, "f16")
-            except ConvertError as e:
-                self.assertNotIn("\n", str(e))
+            self.try_convert(path.name)
         path.write_bytes(whole)
+
+    def try_convert(self, what: str) -> None:
+        try:
+            convert_hf.convert(self.folder, self.out, "f16")
+        except ConvertError as e:
+            self.assertNotIn("\n", str(e))
+        except Exception as e:
+            raise AssertionError(f"{what}: {type(e).__name__}: {e}") from e
 
     def test_random_damage(self):
         rng = random.Random(7)
@@ -242,6 +249,46 @@ class Damage(FolderTest):
             self.make(family, vocab=265)
             for name in ("config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"):
                 self.damage(self.folder / name, rng, 40)
+
+    def test_odd_values_in_json(self):
+        """Any value of any JSON file replaced by one of another kind or size."""
+        rng = random.Random(9)
+        odd = (None, [], {}, "", "\0", -1, 0, 1e308 * 10, float("nan"), 2**70, True, [None], {"a": []}, "x" * 300)
+
+        def spots(node):
+            for key in (node if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ()):
+                yield node, key
+                yield from spots(node[key])
+
+        for family in ("roberta", "xlm-roberta", "bert", "mra"):
+            self.make(family, vocab=265)
+            (self.folder / "1_Pooling").mkdir()
+            (self.folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+            (self.folder / "modules.json").write_text('[{"path": "", "type": "a.Transformer"}, {"path": "1_Pooling", "type": "a.Pooling"}]')
+            (self.folder / "sentence_bert_config.json").write_text('{"max_seq_length": 9, "do_lower_case": false}')
+            for path in sorted(self.folder.rglob("*.json")):
+                whole = path.read_text(encoding="utf-8")
+                n_spots = len(list(spots(json.loads(whole))))
+                for i in rng.sample(range(n_spots), min(n_spots, 60)):
+                    data = json.loads(whole)
+                    node, key = list(spots(data))[i]
+                    node[key] = rng.choice(odd)
+                    path.write_text(json.dumps(data))
+                    self.try_convert(f"{path.name} {key}: {node[key]!r}")
+                path.write_text(whole, encoding="utf-8")
+
+    def test_odd_values_in_a_safetensors_header(self):
+        self.make("bert", "none", vocab=265)
+        path = self.folder / "model.safetensors"
+        whole = path.read_bytes()
+        n = int.from_bytes(whole[:8], "little")
+        for key in ("dtype", "shape", "data_offsets"):
+            for value in (None, [], {}, "", -1, [1e309, 1], [2**70, 2**70], ["a"], [[1]], [-4, 4], [True], "F64"):
+                header = json.loads(whole[8:8 + n])
+                header["embeddings.LayerNorm.bias"][key] = value
+                text = json.dumps(header).encode()
+                path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + n:])
+                self.try_convert(f"{key} = {value}")
 
     def test_random_damage_to_torch_files(self):
         rng = random.Random(8)

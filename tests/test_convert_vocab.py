@@ -166,9 +166,12 @@ class Vocab(FolderTest):
         self.assert_refused("vocab.txt", "UTF-8")
         (self.folder / "vocab.txt").unlink()
         self.assert_refused("no tokenizer")
-        for data in (b"\x0a\xff", b"not protobuf", b"", sentencepiece_model([("<unk>", 0.0, 2)], b"", model_type=2)):
+        for data in (b"\x0a\xff", b"not protobuf", b"", b"\x08\x01", field(1, field(1, 5)), field(1, field(2, 5)),
+                     field(1, field(1, b"a")) + field(3, field(2, 2**60)), field(1, b"\x0b"), b"\xff" * 20):
             (self.folder / "sentencepiece.bpe.model").write_bytes(data)
             self.assert_refused("not a sentencepiece model")
+        (self.folder / "sentencepiece.bpe.model").write_bytes(sentencepiece_model([("<unk>", 0.0, 2)], b"", model_type=2))
+        self.assert_refused("only unigram")
 
     def test_more_tokens_than_embeddings(self):
         self.make("roberta", "none")

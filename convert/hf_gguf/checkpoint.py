@@ -115,7 +115,7 @@ def _safetensor(path: Path, name: str, entry, data: np.ndarray, base: int) -> Te
     try:
         dtype, shape = SAFETENSORS_TYPES.get(entry["dtype"]), tuple(int(x) for x in entry["shape"])
         begin, end = (int(x) for x in entry["data_offsets"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise ConvertError(f"{path}: bad header entry for tensor {name}") from None
     if dtype is None:
         raise ConvertError(f"{path}: tensor {name} has the unsupported type {entry['dtype']}")

@@ -92,7 +92,7 @@ def read_config(folder: Path) -> Config:
     eps = r.values.get("layer_norm_eps", 1e-5 if family == "mra" else 1e-12)
     if isinstance(eps, bool) or not isinstance(eps, (int, float)) or not 0 <= eps < 1:
         r.fail(f"layer_norm_eps = {eps!r}")
-    activation = ACTIVATIONS.get(r.values.get("hidden_act", "gelu"))
+    activation = ACTIVATIONS.get(str(r.values.get("hidden_act", "gelu")))
     if activation is None:
         r.fail(f"hidden_act {r.values['hidden_act']!r} is not supported")
 
@@ -113,7 +113,7 @@ def _architecture(r: _Reader) -> tuple:
     if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
         r.fail("architectures is not a list of names")
     if not names:
-        model_type = r.values.get("model_type")
+        model_type = str(r.values.get("model_type"))
         if model_type not in MODEL_TYPES:
             r.fail(f"no architectures, and model_type {model_type!r} is not supported")
         names = [MODEL_TYPES[model_type]]
@@ -141,7 +141,7 @@ def _labels(r: _Reader) -> list:
         return [f"LABEL_{i}" for i in range(r.int("num_labels", 2))]
     try:
         labels = {int(i): str(label) for i, label in id2label.items()}
-    except (AttributeError, ValueError):
+    except (AttributeError, TypeError, ValueError):
         r.fail("id2label does not map numbers to names")
     if not labels or sorted(labels) != list(range(len(labels))):
         r.fail(f"id2label does not number its labels from 0 on: {sorted(labels)}")

@@ -19,7 +19,7 @@ def read_json(path: Path, kind: type = dict):
         raise ConvertError(f"{path}: {e.strerror}") from None
     except UnicodeDecodeError:
         raise ConvertError(f"{path}: not UTF-8 text") from None
-    except (json.JSONDecodeError, RecursionError) as e:
+    except (ValueError, RecursionError) as e:
         raise ConvertError(f"{path}: bad JSON: {e}") from None
     if not isinstance(value, kind):
         raise ConvertError(f"{path}: expected a JSON {'object' if kind is dict else 'array'} at the top")

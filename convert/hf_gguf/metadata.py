@@ -53,7 +53,7 @@ def _own(meta: dict, config: Config, embedding: Embedding | None, n_ctx: int, ha
         if embedding.pooling:
             meta["mra.pooling"] = embedding.pooling
         meta["mra.normalize"] = embedding.normalize
-        if embedding.max_length:
+        if embedding.max_length and n_ctx == config.n_ctx:  # positions are extended for the sake of longer texts
             meta["mra.max_length"] = U32(min(embedding.max_length, n_ctx))
     for key, value in config.mra.items():
         if key == "max_position_embeddings":

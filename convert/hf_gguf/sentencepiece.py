@@ -52,9 +52,17 @@ def _fields(data: bytes):
         yield tag >> 3, value
 
 
+def _bytes(value) -> bytes:
+    if not isinstance(value, bytes):
+        raise ValueError("a number in place of bytes")
+    return value
+
+
 def read_sentencepiece(path: Path) -> SentencePiece:
     try:
         return _parse(path.read_bytes())
+    except ConvertError as e:
+        raise ConvertError(f"{path}: {e}") from None
     except OSError as e:
         raise ConvertError(f"{path}: {e.strerror}") from None
     except (ValueError, IndexError, TypeError, struct.error) as e:
@@ -66,14 +74,14 @@ def _parse(data: bytes) -> SentencePiece:
     for number, value in _fields(data):
         if number == 1:
             piece = dict(_fields(value))
-            spm.pieces.append((piece[1].decode("utf-8") if 1 in piece else "", struct.unpack("<f", piece.get(2, bytes(4)))[0]))
+            spm.pieces.append((_bytes(piece.get(1, b"")).decode("utf-8"), struct.unpack("<f", _bytes(piece.get(2, bytes(4))))[0]))
         elif number == 2:
             model_type = dict(_fields(value)).get(3, UNIGRAM)
             if model_type != UNIGRAM:
-                raise ValueError("only unigram models are supported")
+                raise ConvertError("only unigram models of sentencepiece are supported")
         elif number == 3:
             spec = dict(_fields(value))
-            spm.charsmap = bytes(spec.get(2, b""))
+            spm.charsmap = _bytes(spec.get(2, b""))
             spm.add_dummy_prefix = bool(spec.get(3, 1))
             spm.remove_extra_whitespaces = bool(spec.get(4, 1))
     if not spm.pieces:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import ConvertError, read_json, read_json_if
+from .errors import ConvertError, read_json_if
 
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = 1, 2, 3, 4, 5, 6          # tokenizer.ggml.token_type
 LSTRIP, RSTRIP, SINGLE_WORD, NORMALIZED, SPECIAL = 1, 2, 4, 8, 16        # mra.tokenizer.added.flags
@@ -62,7 +62,7 @@ def load_vocab(folder: Path, family: str, n_vocab: int) -> Vocab:
     _special_ids(vocab, folder)
     for key, i in vocab.special.items():
         vocab.types[i] = UNKNOWN if key == "unk" else CONTROL
-    if sorted(vocab.pieces) and min(vocab.pieces) < 0:
+    if min(vocab.pieces) < 0:
         raise ConvertError(f"{folder}: the tokenizer has negative ids")
     vocab.columns(n_vocab)
     return vocab
@@ -72,8 +72,9 @@ def _special_ids(vocab: Vocab, folder: Path) -> None:
     """Ids of the special tokens by the texts in tokenizer_config.json, special_tokens_map.json, or the customary ones."""
     texts = dict(BRACKET if vocab.model == "bert" else ANGLE)
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
+        entries = read_json_if(folder / name)
         for key in SPECIAL_NAMES:
-            entry = read_json_if(folder / name).get(f"{key}_token")
+            entry = entries.get(f"{key}_token")
             entry = entry.get("content") if isinstance(entry, dict) else entry
             if isinstance(entry, str):
                 texts[key] = entry

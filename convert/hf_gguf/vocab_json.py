@@ -14,7 +14,7 @@ def read_tokenizer_json(path: Path) -> Vocab:
     model = data.get("model")
     if not isinstance(model, dict):
         raise ConvertError(f"{path}: no model")
-    kind = model.get("type") or ("BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else "Unigram")
+    kind = str(model.get("type") or "") or ("BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else "Unigram")
     readers = {"BPE": _bpe, "Unigram": _unigram, "WordPiece": _wordpiece}
     if kind not in readers:
         raise ConvertError(f"{path}: tokenizer model {kind!r} is not supported")
@@ -24,7 +24,7 @@ def read_tokenizer_json(path: Path) -> Vocab:
         _post_processor(vocab, _flat(data.get("post_processor"), "processors"))
     except ConvertError as e:
         raise ConvertError(f"{path}: {e}") from None
-    except (AttributeError, KeyError, TypeError, ValueError, IndexError) as e:
+    except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as e:
         raise ConvertError(f"{path}: unexpected content ({type(e).__name__}: {e})") from None
     return vocab
 
