@@ -5,7 +5,8 @@
     python convert/make_random.py models/tiny --shape tiny --family mra --head all
 
 Statistics are those of a trained net where they matter: scores q.k/sqrt(d) have a deviation of about 2, so that attention is
-neither uniform nor one-hot; positions vary smoothly, so that neighbours resemble each other.
+neither uniform nor one-hot; positions vary smoothly, so that neighbours resemble each other. Attention adds little to the residual, and
+GELU's positive mean is kept out of it: otherwise all tokens become alike after a few layers.
 """
 from __future__ import annotations
 
@@ -82,8 +83,10 @@ class Weights:
     def normal(self, *shape, std: float) -> np.ndarray:
         return self.rng.standard_normal(shape, np.float32) * np.float32(std)
 
-    def dense(self, name: str, n_out: int, n_in: int, std: float) -> None:
-        self.put(f"{name}.weight", self.normal(n_out, n_in, std=std))
+    def dense(self, name: str, n_out: int, n_in: int, std: float, centred: bool = False) -> None:
+        """centred: rows sum to 0, so that what all inputs have in common does not pass."""
+        weight = self.normal(n_out, n_in, std=std)
+        self.put(f"{name}.weight", weight - weight.mean(1, keepdims=True) if centred else weight)
         self.put(f"{name}.bias", self.normal(n_out, std=0.02))
 
     def norm(self, name: str) -> None:
@@ -113,11 +116,11 @@ def make_weights(s: Shape) -> dict:
         layer = f"{prefix}encoder.layer.{i}."
         w.dense(layer + "attention.self.query", d, d, score_std)
         w.dense(layer + "attention.self.key", d, d, score_std)
-        w.dense(layer + "attention.self.value", d, d, 2 * std)
-        w.dense(layer + "attention.output.dense", d, d, 2 * std)
+        w.dense(layer + "attention.self.value", d, d, std)
+        w.dense(layer + "attention.output.dense", d, d, std)
         w.norm(layer + "attention.output.LayerNorm")
         w.dense(layer + "intermediate.dense", s.ff, d, 2 * std)
-        w.dense(layer + "output.dense", d, s.ff, 0.04 * (768 / s.ff) ** 0.5)
+        w.dense(layer + "output.dense", d, s.ff, 0.04 * (768 / s.ff) ** 0.5, centred=True)
         w.norm(layer + "output.LayerNorm")
     _heads(w, prefix, std)
     return w.tensors

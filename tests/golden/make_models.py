@@ -43,8 +43,8 @@ MODELS = {
     "roberta": (Shape(2, 64, 2, 96, 300, 128, "roberta", "all", 3, seed=11, dtype="f16"), (1, 9, 33, 100)),
     "xlm-roberta": (Shape(2, 72, 3, 96, 300, 128, "xlm-roberta", "all", 1, seed=12, dtype="f16"), (2, 31, 64)),
     "bert": (Shape(3, 64, 2, 64, 300, 128, "bert", "all", 5, seed=13, dtype="f16"), (3, 17, 128)),
-    "mra": (Shape(2, 64, 2, 96, 300, 256, "mra", "all", 4, seed=14, dtype="f16", block_per_row=1), (1, 31, 33, 100, 256)),
-    "mra-sparse": (Shape(1, 48, 2, 96, 300, 256, "mra", "all", 2, seed=15, dtype="f16", block_per_row=3, first_n=1, diag_n=3,
+    "mra": (Shape(2, 64, 2, 96, 300, 256, "mra", "all", 4, seed=18, dtype="f16", block_per_row=1), (1, 31, 33, 100, 256)),
+    "mra-sparse": (Shape(1, 48, 2, 96, 300, 256, "mra", "all", 2, seed=14, dtype="f16", block_per_row=3, first_n=1, diag_n=3,
                          approx_mode="sparse"), (64, 250)),
 }
 TEXTS = (
@@ -187,7 +187,7 @@ def main() -> None:
             if gaps:
                 change = difference(results, run_numpy(encoder, texts, types, mra_reference.exact))
                 print(f"{name}: exact attention differs by {change:.2f}; the closest choice of cells was by {min(gaps):.1e}")
-                assert change > 0.1 and min(gaps) > 1e-4  # float32 must come to the same choice
+                assert change > 0.1 and min(gaps) > 1e-3  # float32 must come to the same choice
             save_goldens(name, texts, types, results)
             token_cases[name] = tokenized(folder)
     lines = ",\n".join(f'"{name}": [\n' + ",\n".join(map(json.dumps, cases)) + "]" for name, cases in token_cases.items())
