@@ -34,9 +34,10 @@ static const struct mra_str words[]      = { STR("[UNK]"), STR("[CLS]"), STR("[S
 static const int32_t        word_types[] = { 3, 3, 3, 1, 1, 1, 1, 1, 1 };
 
 static const struct mra_str pieces[] = { STR("<s>"), STR("</s>"), STR("<unk>"), STR(META), STR(META "a"), STR("a"), STR("ab"), STR("<mask>"),
-                                         STR("\n"), STR("b"), STR("bb"), STR("e"), STR("ef"), STR("gh"), STR("fg"), STR("[PAD]") };
-static const int32_t        piece_types[]  = { 3, 3, 2, 1, 1, 1, 1, 3, 4, 1, 1, 1, 1, 1, 1, 5 };
-static const float          piece_scores[] = { 0, 0, 0, -3, -2, -4, -5, 0, 0, -4, -8, -4, -50, -50, -5, -10000 };
+                                         STR("\n"), STR("b"), STR("bb"), STR("e"), STR("ef"), STR("gh"), STR("fg"), STR("[PAD]"),
+                                         STR("i"), STR("ij"), STR("jk"), STR("kl") };
+static const int32_t        piece_types[]  = { 3, 3, 2, 1, 1, 1, 1, 3, 4, 1, 1, 1, 1, 1, 1, 5, 1, 1, 1, 1 };
+static const float          piece_scores[] = { 0, 0, 0, -3, -2, -4, -5, 0, 0, -4, -8, -4, -50, -50, -5, -10000, -4, -50, -5, -15 };
 
 static const struct mra_str bytes[]      = { STR("a"), STR("b"), STR("ab"), STR("\xC4\xA0"), STR("\xC4\xA0" "ab"), STR("<s>"), STR("\xC3\xA9"),
                                              STR("aa"), STR("1"), STR("\xC3\x82"), STR("1\xC3\x82") };
@@ -91,6 +92,7 @@ static void test_options(void) {
     test_small("mask behind a token that is white space", &v, "a\n<mask>", NULL, 0, "4:0:1 8:1:2 7:2:8");
     test_small("a tie goes to the path found first", &v, "bb", NULL, 0, "3:0:1 10:0:2");
     test_small("unused tokens do not lower the unknown score", &v, "efgh", NULL, 0, "3:0:1 11:0:1 14:1:3 2:3:4");
+    test_small("unknown is ten below the lowest score", &v, "ijkl", NULL, 0, "3:0:1 17:0:2 19:2:4");
     v.add_space_prefix = false;
     test_small("no prefix", &v, " ab  a", NULL, 0, "6:1:3 4:5:6");
     v.remove_extra_whitespaces = false;
@@ -260,9 +262,9 @@ static void apply(const char * what, struct mra_vocab * v, struct mra_str * t, i
 
 static void test_damage(const struct damage * d) {
     struct mra_vocab v = small(d->kind);
-    struct mra_str   t[16], m[4];
-    int32_t          types[16];
-    float            scores[16] = { 0 };
+    struct mra_str   t[32], m[4];
+    int32_t          types[32];
+    float            scores[32] = { 0 };
     uint8_t          map[512];
     struct mra_error err = { 0 };
 

@@ -161,12 +161,14 @@ def offsets_comparable(tok, vocab, text):
         return not any(unicodedata.combining(c) and unicodedata.category(c) != "Mn" for c in unicodedata.normalize("NFD", text))
     if vocab.kind != "unigram":
         return True
-    last = None
+    size = lambda c: len(tok.normalizer.normalize_str(c))
+    kept = ""
     for c in text:
-        norm = tok.normalizer.normalize_str(c)
-        if norm == "" and (last is None or last in ">]" or len(tok.normalizer.normalize_str(last)) > 1):
+        if size(c):
+            kept += c
+        # a mark may have been replaced together with the character before it
+        elif kept == "" or kept[-1] in ">]" or any(size(k) > 1 for k in kept[-2:]):
             return False
-        last = c if norm else last
     return True
 
 
