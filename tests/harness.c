@@ -1,5 +1,9 @@
 #include "harness.h"
 
+#ifdef MRA_TEST_WIDE
+extern const struct mra_kernels mra_kernels_wide; // isa-wide.c
+#endif
+
 int n_checks, n_failed;
 
 uint64_t rng_next(uint64_t * s) { // splitmix64
@@ -132,6 +136,9 @@ int kernel_tables(const struct mra_kernels ** out, int max) {
         const struct mra_kernels * k = mra_kernels_by_name(names[i]);
         if (k) out[n++] = k; else if (!said) printf("skipped: kernels %s, which this CPU does not run\n", names[i]);
     }
+#ifdef MRA_TEST_WIDE
+    if (!mra_kernels_by_name("v4") && mra_kernels_by_name("v3") && n < max) out[n++] = &mra_kernels_wide;
+#endif
     said = true;
     return n;
 }

@@ -63,5 +63,6 @@ extern int n_checks, n_failed;
 #define CHECK(ok, ...) do { n_checks++; if (!(ok)) { n_failed++; printf("FAIL %s:%d: ", __FILE__, __LINE__); printf(__VA_ARGS__); printf("\n"); } } while (0)
 int summary(const char * name); // prints, returns the exit code
 
-// kernel tables to test: {ref, base, v3, v4, neon} as far as this CPU runs them; the ones it lacks are printed as skipped, once
+// kernel tables to test: {ref, base, v3, v4, neon} as far as this CPU runs them; the ones it lacks are printed as skipped, once.
+// Without AVX-512 the code of v4 is run all the same, in AVX2 halves.
 int kernel_tables(const struct mra_kernels ** out, int max);

@@ -151,7 +151,6 @@ static float * run_flash(const struct attn_case * c, const struct inputs * x) {
         free(m);
     }
     struct ggml_tensor * o = ggml_flash_attn_ext(g.ctx, t.q, t.k, t.v, mask, 1/sqrtf((float) c->d), 0, 0);
-    ggml_flash_attn_ext_set_prec(o, GGML_PREC_F32);
     float * r = graph_run(&g, o, 2);
     graph_free(&g);
     return r;

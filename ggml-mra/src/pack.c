@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-enum { ALIGN = 64, CHUNK_KEYS = 512, LOGIT_BYTES = 256 << 10 }; // logits of a group of query blocks: half an L2 cache
+enum { ALIGN = 64, CHUNK_KEYS = 512, LOGIT_BYTES = 512 << 10 }; // logits of a group of query blocks
 
 struct sizes { size_t token, seq; }; // a head of a sequence of n tokens takes at most n*token + seq bytes
 
@@ -39,8 +39,11 @@ static size_t slot_size(const struct mra_node * p, int64_t d, int64_t dv, int64_
     return MRA_ROUND_UP(bytes, ALIGN);
 }
 
-static bool as_it_lies(const struct ggml_tensor * t) {
-    return t->ne[0] % MRA_PAD == 0 && t->nb[1] == ggml_row_size(t->type, t->ne[0]);
+// Rows that need no padding are used where they lie if they lie end to end; or if they are few and read in order, where a copy costs more than
+// the pages that rows between others' rows are spread over.
+static bool as_it_lies(const struct ggml_tensor * t, const struct mra_node * p) {
+    const bool few = p->u.attn.frame == MRA_FRAME_EXACT && p->u.attn.max_len <= 1024 && t->nb[1] % ggml_type_size(t->type) == 0;
+    return t->ne[0] % MRA_PAD == 0 && (t->nb[1] == ggml_row_size(t->type, t->ne[0]) || few);
 }
 
 struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor * k, struct ggml_tensor * v, struct ggml_tensor * lengths,
@@ -48,7 +51,7 @@ struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor
     struct mra_node p = *attn;
     p.kind = MRA_KIND_PACK;
     p.u.attn.max_len = (int32_t) max_len;
-    if (!as_it_lies(k) || !as_it_lies(v)) p.flags |= MRA_COPY;
+    if (!as_it_lies(k, &p) || !as_it_lies(v, &p)) p.flags |= MRA_COPY;
     const struct sizes s = head_sizes(&p, k->ne[0], v->ne[0], ggml_type_size(k->type));
     const size_t tokens  = (size_t) k->ne[1]*k->ne[3];
     const size_t bytes   = 2*ALIGN + k->ne[2]*(tokens*s.token + n_seq*s.seq)

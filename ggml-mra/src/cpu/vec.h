@@ -7,7 +7,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__AVX512F__)
+#if defined(MRA_VL) // tests run the wide code on CPUs without AVX-512
+#    define VL MRA_VL
+#elif defined(__AVX512F__)
 #    define VL 16
 #elif defined(__AVX2__)
 #    define VL 8
@@ -39,7 +41,7 @@ INL void v_store(float * p, vf v)  { *(vfu *) p = v; }
 INL vf   v_fma(vf a, vf b, vf c)   { return a*b + c; } // needs -ffp-contract=fast
 
 // v_max, v_min; v_ge: bit i is a[i] >= b[i], false for NaN; v_compress: writes base + i for the set bits, returns past the last
-#if VL == 16
+#if VL == 16 && defined(__AVX512F__)
 INL vf       v_max(vf a, vf b) { return (vf) _mm512_max_ps((__m512) a, (__m512) b); }
 INL vf       v_min(vf a, vf b) { return (vf) _mm512_min_ps((__m512) a, (__m512) b); }
 INL unsigned v_ge(vf a, vf b)  { return _mm512_cmp_ps_mask((__m512) a, (__m512) b, _CMP_GE_OQ); }
@@ -60,14 +62,14 @@ INL int32_t * v_compress(int32_t * dst, int base, unsigned mask) {
     return dst + __builtin_popcount(mask);
 }
 #else
-#    if defined(__SSE2__)
+#    if VL == 4 && defined(__SSE2__)
 INL vf       v_max(vf a, vf b) { return (vf) _mm_max_ps((__m128) a, (__m128) b); }
 INL vf       v_min(vf a, vf b) { return (vf) _mm_min_ps((__m128) a, (__m128) b); }
 INL unsigned v_ge(vf a, vf b)  { return (unsigned) _mm_movemask_ps(_mm_cmpge_ps((__m128) a, (__m128) b)); }
 #    else
 INL vf       v_max(vf a, vf b) { const vi m = a > b; return (vf) ((m & (vi) a) | (~m & (vi) b)); }
 INL vf       v_min(vf a, vf b) { const vi m = a < b; return (vf) ((m & (vi) a) | (~m & (vi) b)); }
-INL unsigned v_ge(vf a, vf b)  { const vi m = a >= b; return (unsigned) ((m[0] & 1) | (m[1] & 2) | (m[2] & 4) | (m[3] & 8)); }
+INL unsigned v_ge(vf a, vf b)  { const vi m = a >= b; unsigned r = 0; UNROLL for (int i = 0; i < VL; i++) r |= (unsigned) m[i] & 1u << i; return r; }
 #    endif
 INL int32_t * v_compress(int32_t * dst, int base, unsigned mask) {
     for (int i = 0; i < VL; i++) { *dst = base + i; dst += mask >> i & 1; }
@@ -123,11 +125,11 @@ INL void v_transpose(vf * r) {
 
 // F16 -> F32. Without the instruction: exponent by a multiplication, which also normalises subnormals.
 INL vf v_load_f16(const uint16_t * p) {
-#if VL == 16
+#if VL == 16 && defined(__AVX512F__)
     return (vf) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) p));
-#elif defined(__F16C__)
+#elif VL == 8 && defined(__F16C__)
     return (vf) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *) p));
-#elif defined(__ARM_NEON)
+#elif VL == 4 && defined(__aarch64__)
     return (vf) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 #else
     vi h;
