@@ -16,18 +16,12 @@ struct symbol {
     int32_t end;
 };
 
-struct candidate {
-    int32_t  rank;
-    int32_t  pos; // of the left symbol
-    uint32_t slot;
-};
-
 struct work {
-    struct symbol *    symbols;
-    size_t             cap_symbols;
-    struct candidate * heap;
-    size_t             cap_heap;
-    size_t             n_heap;
+    struct symbol * symbols;
+    size_t          cap_symbols;
+    uint64_t *      heap; // pairs that can be joined: rank << 32 | position of the left symbol, the least first
+    size_t          cap_heap;
+    size_t          n_heap;
 };
 
 // GPT-2's printable stand-ins for bytes: those that are printable in Latin-1 stand for themselves, the others follow U+0100.
@@ -114,26 +108,24 @@ enum mra_status mra_bpe_init(struct mra_tokenizer * tok, const struct mra_vocab 
     return MRA_OK;
 }
 
-static bool better(struct candidate a, struct candidate b) { return a.rank != b.rank ? a.rank < b.rank : a.pos < b.pos; }
-
-static void heap_push(struct work * w, struct candidate c) {
+static void heap_push(struct work * w, uint64_t c) {
     size_t i = w->n_heap++;
 
-    while (i > 0 && better(c, w->heap[(i - 1) / 2])) {
+    while (i > 0 && c < w->heap[(i - 1) / 2]) {
         w->heap[i] = w->heap[(i - 1) / 2];
         i          = (i - 1) / 2;
     }
     w->heap[i] = c;
 }
 
-static struct candidate heap_pop(struct work * w) {
-    const struct candidate top = w->heap[0];
-    const struct candidate c   = w->heap[--w->n_heap];
-    size_t                 i   = 0;
+static uint64_t heap_pop(struct work * w) {
+    const uint64_t top = w->heap[0];
+    const uint64_t c   = w->heap[--w->n_heap];
+    size_t         i   = 0;
 
     for (size_t k; (k = 2 * i + 1) < w->n_heap; i = k) {
-        k += k + 1 < w->n_heap && better(w->heap[k + 1], w->heap[k]);
-        if (!better(w->heap[k], c)) {
+        k += k + 1 < w->n_heap && w->heap[k + 1] < w->heap[k];
+        if (w->heap[k] >= c) {
             break;
         }
         w->heap[i] = w->heap[k];
@@ -142,37 +134,45 @@ static struct candidate heap_pop(struct work * w) {
     return top;
 }
 
-static void push_pair(const struct mra_tokenizer * tok, struct work * w, int32_t pos) {
-    const struct symbol * left = pos >= 0 ? &w->symbols[pos] : NULL;
+// The merge of the symbol at pos with the next one, NULL: there is none.
+static const struct mra_merge * find_merge(const struct mra_tokenizer * tok, const struct work * w, int32_t pos) {
+    const struct symbol * left = &w->symbols[pos];
 
-    if (!left || left->next < 0) {
-        return;
+    if (left->id < 0 || left->next < 0) {
+        return NULL;
     }
-    const uint32_t slot = find_slot(tok, left->id, w->symbols[left->next].id);
-    if (tok->merges[slot].left >= 0) {
-        heap_push(w, (struct candidate) { .rank = tok->merges[slot].rank, .pos = pos, .slot = slot });
+    const struct mra_merge * m = &tok->merges[find_slot(tok, left->id, w->symbols[left->next].id)];
+    return m->left < 0 ? NULL : m;
+}
+
+static void push_pair(const struct mra_tokenizer * tok, struct work * w, int32_t pos) {
+    const struct mra_merge * m = pos < 0 ? NULL : find_merge(tok, w, pos);
+
+    if (m) {
+        heap_push(w, (uint64_t) m->rank << 32 | (uint32_t) pos);
     }
 }
 
 static void merge_symbols(const struct mra_tokenizer * tok, struct work * w) {
     while (w->n_heap) {
-        const struct candidate   c = heap_pop(w);
-        const struct mra_merge * m = &tok->merges[c.slot];
-        struct symbol *          l = &w->symbols[c.pos];
-        // symbols change while their candidates wait: what no longer fits is skipped
-        if (l->id != m->left || l->next < 0 || w->symbols[l->next].id != m->right) {
+        const uint64_t           c   = heap_pop(w);
+        const int32_t            pos = (int32_t) (c & UINT32_MAX);
+        const struct mra_merge * m   = find_merge(tok, w, pos);
+        // symbols change while their pairs wait: what no longer fits is skipped
+        if (!m || m->rank != (int32_t) (c >> 32)) {
             continue;
         }
+        struct symbol * l = &w->symbols[pos];
         struct symbol * r = &w->symbols[l->next];
         l->id             = m->id;
         r->id             = -1;
         l->next           = r->next;
         l->end            = r->end;
         if (r->next >= 0) {
-            w->symbols[r->next].prev = c.pos;
+            w->symbols[r->next].prev = pos;
         }
         push_pair(tok, w, l->prev);
-        push_pair(tok, w, c.pos);
+        push_pair(tok, w, pos);
     }
 }
 
