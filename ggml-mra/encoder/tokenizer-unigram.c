@@ -226,7 +226,7 @@ static bool normalize_cluster(struct work * w, const char * s, size_t begin, siz
     }
     for (size_t i = begin; i < end;) {
         const size_t len = char_len(s[i]);
-        r                = mra_charsmap_find(map, s + i, len);
+        r                = len == end - begin ? NULL : mra_charsmap_find(map, s + i, len);
         if (!(r ? put_replacement(w, r, s, i, i + len) : put(w, s + i, len, (struct span) { (uint32_t) i, (uint32_t) (i + len) }))) {
             return false;
         }
