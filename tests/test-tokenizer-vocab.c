@@ -21,7 +21,8 @@ static void print_list(char * buf, size_t size, const struct mra_token_list * li
     buf[0] = 0;
     for (size_t i = 0; i < list->n && n < size; i++) {
         const struct mra_token * t = &list->data[i];
-        n += (size_t) snprintf(buf + n, size - n, "%s%d:%u:%u", i ? " " : "", (int) t->id, (unsigned) t->start, (unsigned) t->end);
+        n += (size_t) snprintf(buf + n, size - n, "%s%d:%u:%u", i ? " " : "", (int) t->id, (unsigned) t->start,
+                               (unsigned) t->end);
     }
 }
 
@@ -30,17 +31,18 @@ static void print_list(char * buf, size_t size, const struct mra_token_list * li
 
 #define META "\xE2\x96\x81"
 
-static const struct mra_str words[]      = { STR("[UNK]"), STR("[CLS]"), STR("[SEP]"), STR(META "the"), STR("re"), STR(META "x"), STR(""), STR(META "i"), STR("\xCC\x87") };
+static const struct mra_str words[]      = { STR("[UNK]"), STR("[CLS]"), STR("[SEP]"), STR(META "the"), STR("re"),
+                                             STR(META "x"), STR(""),      STR(META "i"), STR("\xCC\x87") };
 static const int32_t        word_types[] = { 3, 3, 3, 1, 1, 1, 1, 1, 1 };
 
-static const struct mra_str pieces[] = { STR("<s>"), STR("</s>"), STR("<unk>"), STR(META), STR(META "a"), STR("a"), STR("ab"), STR("<mask>"),
-                                         STR("\n"), STR("b"), STR("bb"), STR("e"), STR("ef"), STR("gh"), STR("fg"), STR("[PAD]"),
-                                         STR("i"), STR("ij"), STR("jk"), STR("kl") };
+static const struct mra_str pieces[] = { STR("<s>"), STR("</s>"), STR("<unk>"), STR(META), STR(META "a"), STR("a"), STR("ab"),
+                                         STR("<mask>"), STR("\n"), STR("b"), STR("bb"), STR("e"), STR("ef"), STR("gh"), STR("fg"),
+                                         STR("[PAD]"), STR("i"), STR("ij"), STR("jk"), STR("kl") };
 static const int32_t        piece_types[]  = { 3, 3, 2, 1, 1, 1, 1, 3, 4, 1, 1, 1, 1, 1, 1, 5, 1, 1, 1, 1 };
 static const float          piece_scores[] = { 0, 0, 0, -3, -2, -4, -5, 0, 0, -4, -8, -4, -50, -50, -5, -10000, -4, -50, -5, -15 };
 
-static const struct mra_str bytes[]      = { STR("a"), STR("b"), STR("ab"), STR("\xC4\xA0"), STR("\xC4\xA0" "ab"), STR("<s>"), STR("\xC3\xA9"),
-                                             STR("aa"), STR("1"), STR("\xC3\x82"), STR("1\xC3\x82") };
+static const struct mra_str bytes[]      = { STR("a"), STR("b"), STR("ab"), STR("\xC4\xA0"), STR("\xC4\xA0" "ab"), STR("<s>"),
+                                             STR("\xC3\xA9"), STR("aa"), STR("1"), STR("\xC3\x82"), STR("1\xC3\x82") };
 static const int32_t        byte_types[] = { 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1 };
 static const struct mra_str merges[]     = { STR("a b"), STR("\xC4\xA0 ab"), STR("a a"), STR("1 \xC3\x82") };
 
@@ -68,7 +70,8 @@ static struct mra_vocab small(enum mra_vocab_kind kind) {
     return kind == MRA_VOCAB_BPE ? small_bpe() : kind == MRA_VOCAB_WORDPIECE ? small_wordpiece() : small_unigram();
 }
 
-static void test_small(const char * what, const struct mra_vocab * v, const char * a, const char * b, unsigned flags, const char * want) {
+static void test_small(const char * what, const struct mra_vocab * v, const char * a, const char * b, unsigned flags,
+                       const char * want) {
     struct mra_error       err;
     struct mra_token_list  list = { 0 };
     char                   have[4096];
@@ -237,7 +240,8 @@ static void damage_charsmap(struct mra_vocab * v, const char * what, uint8_t map
     }
 }
 
-static void apply(const char * what, struct mra_vocab * v, struct mra_str * t, int32_t * types, float * scores, struct mra_str * m) {
+static void apply(const char * what, struct mra_vocab * v, struct mra_str * t, int32_t * types, float * scores,
+                  struct mra_str * m) {
     static char long_token[5000];
 
     memset(long_token, 'a', sizeof(long_token));

@@ -212,7 +212,8 @@ static bool tokenize_word(const struct mra_tokenizer * tok, struct work * w, con
         id         = id < 0 ? tok->unk : id;
         if (id >= 0) {
             const int32_t k = n_symbols++;
-            w->symbols[k]   = (struct symbol) { .id = id, .prev = k - 1, .next = k + 1, .begin = (int32_t) i, .end = (int32_t) i + 1 };
+            const int32_t b = (int32_t) i;
+            w->symbols[k]   = (struct symbol) { .id = id, .prev = k - 1, .next = k + 1, .begin = b, .end = b + 1 };
         }
     }
     if (n_symbols == 0) {

@@ -225,9 +225,10 @@ static bool normalize_cluster(struct work * w, const char * s, size_t begin, siz
         return put_replacement(w, r, s, begin, end);
     }
     for (size_t i = begin; i < end;) {
-        const size_t len = char_len(s[i]);
-        r                = len == end - begin ? NULL : mra_charsmap_find(map, s + i, len);
-        if (!(r ? put_replacement(w, r, s, i, i + len) : put(w, s + i, len, (struct span) { (uint32_t) i, (uint32_t) (i + len) }))) {
+        const size_t      len  = char_len(s[i]);
+        const struct span span = { (uint32_t) i, (uint32_t) (i + len) };
+        r                      = len == end - begin ? NULL : mra_charsmap_find(map, s + i, len);
+        if (!(r ? put_replacement(w, r, s, i, i + len) : put(w, s + i, len, span))) {
             return false;
         }
         i += len;

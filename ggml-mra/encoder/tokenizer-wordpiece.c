@@ -32,6 +32,16 @@ struct work {
     size_t        cap_marks;
 };
 
+bool mra_vocab_is_cased(const struct mra_vocab * vocab) {
+    for (size_t i = 0; i < vocab->n_tokens; i++) {
+        const struct mra_str s = vocab->tokens[i];
+        if (s.len > 3 && memcmp(s.data, "\xE2\x96\x81", 3) == 0 && s.data[3] >= 'A' && s.data[3] <= 'Z') {
+            return true;
+        }
+    }
+    return false;
+}
+
 enum mra_status mra_wordpiece_init(struct mra_tokenizer * tok, const struct mra_vocab * vocab, struct mra_error * err) {
     char      meta[4];
     const int n = mra_utf8_encode(MRA_METASPACE, meta);

@@ -80,7 +80,8 @@ static enum mra_status check_vocab(const struct mra_vocab * v, struct mra_error 
     special_ids(v, ids);
     for (int k = 0; k < N_IDS; k++) {
         if (ids[k] >= 0 && (size_t) ids[k] >= v->n_tokens) {
-            return mra_fail(err, MRA_ERR_FORMAT, "the %s token is %d, but there are %zu tokens", names[k], (int) ids[k], v->n_tokens);
+            return mra_fail(err, MRA_ERR_FORMAT, "the %s token is %d, but there are %zu tokens", names[k], (int) ids[k],
+                            v->n_tokens);
         }
     }
     for (size_t i = 0; i < v->n_tokens; i++) {
@@ -317,8 +318,8 @@ static bool split_special(const struct mra_tokenizer * tok, const char * s, size
     return run_model(tok, s, done, n, flags, list);
 }
 
-static bool tokenize_one(const struct mra_tokenizer * tok, const char * s, size_t n, int16_t text, int16_t segment, unsigned flags,
-                         struct mra_token_list * list) {
+static bool tokenize_one(const struct mra_tokenizer * tok, const char * s, size_t n, int16_t text, int16_t segment,
+                         unsigned flags, struct mra_token_list * list) {
     struct mra_utf8_text t;
     const size_t         first = list->n;
 

@@ -10,6 +10,13 @@
 // Three models: byte-level BPE (RoBERTa), WordPiece (BERT), unigram (XLM-R). A tokenizer is immutable after creation, so any
 // number of threads may use it, each with a list of its own. Text need not be UTF-8: each maximal ill-formed part counts as
 // one U+FFFD, as in Python's bytes.decode("utf-8", "replace").
+//
+// Where results differ from tokenizers 0.22.1 (tests/golden/{fuzz,sweep}_tokenizers.py compare both):
+// - Unicode tables. Ours are utf8proc's (2.8: Unicode 15). The reference knows Unicode 16 where it cuts BPE's words, but only
+//   Unicode 8 where BERT's marks and punctuation are concerned. Only characters assigned or reclassified in between differ.
+// - Offsets, where the reference loses track: unigram, after a character the charsmap drops at the start of a text or behind
+//   one replaced by a longer string; WordPiece, a spacing mark that NFD moves. Ours stay with the token's own characters.
+// - Tokens of type USER are looked for before normalization, as special tokens are.
 #pragma once
 
 #include "mra-error.h"
@@ -72,6 +79,10 @@ struct mra_vocab {
 
 // All false, all ids absent.
 struct mra_vocab mra_vocab_init(enum mra_vocab_kind kind);
+
+// Whether a WordPiece vocabulary has words in upper case. GGUF does not say whether BERT is cased, but its vocabulary does:
+// without them set lowercase and strip_accents.
+bool mra_vocab_is_cased(const struct mra_vocab * vocab);
 
 struct mra_token {
     int32_t  id;

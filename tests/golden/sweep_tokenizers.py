@@ -44,7 +44,8 @@ def unigram(models):
     return fuzz.load_unigram(models), "\u00bd{0} {0}\u00bdx{0}"
 
 
-KINDS = {"bpe": bpe, "unigram": unigram, "cased": lambda _: wordpiece("split_cjk"), "lower": lambda _: wordpiece("split_cjk", "lowercase"),
+KINDS = {"bpe": bpe, "unigram": unigram, "cased": lambda _: wordpiece("split_cjk"),
+         "lower": lambda _: wordpiece("split_cjk", "lowercase"),
          "uncased": lambda _: wordpiece("split_cjk", "lowercase", "strip_accents")}
 
 
@@ -54,7 +55,8 @@ def sweep(kind, args):
     got = fuzz.run_pipe(args.pipe, vocab, [(t.encode(), None, 0) for t in texts])
     tok, differ = vocab.reference(), []
     for i in range(0, len(texts), BATCH):
-        for c, enc, have in zip(CODE_POINTS[i:i + BATCH], tok.encode_batch(texts[i:i + BATCH], add_special_tokens=False), got[i:i + BATCH]):
+        encoded = tok.encode_batch(texts[i:i + BATCH], add_special_tokens=False)
+        for c, enc, have in zip(CODE_POINTS[i:i + BATCH], encoded, got[i:i + BATCH]):
             if enc.ids != [h[0] for h in have]:
                 differ.append(c)
     known = ranges(NEWER)
