@@ -3,10 +3,11 @@
     pip install tokenizers==0.22.1
     python make_tokenizers.py [--train]
 
-Without --train the vocabularies stay and only inputs and expectations are written anew. bpe is configured as roberta-base,
-uncased and cased as bert-base-*, unigram as xlm-roberta-base (with a charsmap built here from NFKC).
+Without --train the vocabularies stay and only inputs and expectations are written anew (training does not repeat exactly). bpe is
+configured as roberta-base, uncased and cased as bert-base-*, unigram as xlm-roberta-base, with a charsmap built here from NFKC.
 """
 import argparse
+import json
 import os
 import random
 import struct
@@ -16,7 +17,7 @@ import tokenizers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 import tokenizer_common as common
-from tokenizer_common import ADD_SPECIAL, CONTROL, META, NORMAL, PLAIN, UNKNOWN, Vocab
+from tokenizer_common import ADD_SPECIAL, CONTROL, META, NORMAL, UNKNOWN, Vocab
 from tokenizer_strings import Generator, fragments
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizer")
@@ -101,7 +102,6 @@ def train_bpe():
     tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tok.train_from_iterator([CORPUS] * 3, trainers.BpeTrainer(vocab_size=760, min_frequency=2, show_progress=False, special_tokens=special,
                                                               initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
-    import json
     model = json.loads(tok.to_str())["model"]
     tokens = [s for s, _ in sorted(model["vocab"].items(), key=lambda x: x[1])]
     merges = [m if isinstance(m, str) else " ".join(m) for m in model["merges"]]
@@ -131,7 +131,6 @@ def train_unigram():
     tok.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")])
     tok.train_from_iterator([CORPUS] * 3 + CORPUS.split(), trainers.UnigramTrainer(vocab_size=620, show_progress=False, unk_token="<unk>",
                                                                                    special_tokens=special))
-    import json
     tokens = [(s, round(score, 4), NORMAL) for s, score in json.loads(tok.to_str())["model"]["vocab"] if s not in special]
     head = [("<s>", 0.0, CONTROL), ("<pad>", 0.0, CONTROL), ("</s>", 0.0, CONTROL), ("<unk>", 0.0, UNKNOWN)]
     tokens = head + tokens + [("<mask>", 0.0, CONTROL)]
