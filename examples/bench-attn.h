@@ -1,0 +1,94 @@
+// mra-bench attn: the problem, the contenders, their validation and their times.
+#pragma once
+
+#include "bench.h"
+
+#include "ggml-alloc.h"
+#include "ggml-backend.h"
+#include "ggml-cpu.h"
+#include "ggml-mra.h"
+#include "ggml.h"
+
+// ---- inputs (bench-data.c) -------------------------------------------------------------------------------------
+
+// Q, K, V as an encoder's graph has them: [dim, heads, n], of which attention sees permuted views. Everybody gets the same ones.
+struct attn_data {
+    int64_t               n, heads, kv_heads, dim;
+    struct ggml_context * ctx;
+    ggml_backend_buffer_t buf;
+    struct ggml_tensor *  q, * k, * v, * k16, * v16; // F32 and F16 copies
+};
+
+struct npy;
+enum mra_status data_new     (struct attn_data * d, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, struct mra_error * err);
+void            data_generate(struct attn_data * d, uint64_t seed);
+void            data_from_npy(struct attn_data * d, const struct npy * a); // [3, heads, >= n, dim]
+// The first n tokens of the first kv head and its queries; q and k rounded to a grid on which scores are exact in float, so that
+// every kernel makes the same choices
+enum mra_status data_small   (struct attn_data * d, const struct attn_data * from, int64_t n, struct mra_error * err);
+void            data_free    (struct attn_data * d);
+
+// ---- contenders (bench-attn-run.c) -----------------------------------------------------------------------------
+
+enum contender { OURS, FLASH, FLASH_F16, MATMUL, N_CONTENDERS };
+
+// one backend and one thread pool for all
+struct engine {
+    ggml_backend_t           cpu;
+    struct ggml_threadpool * pool;
+    int                      n_threads;
+};
+enum mra_status engine_new (struct engine * e, int n_threads, struct mra_error * err);
+void            engine_free(struct engine * e);
+
+struct attn_graph {
+    struct ggml_context * ctx;
+    struct ggml_cgraph *  graph;
+    struct ggml_tensor *  out;     // [dim, heads, n_q] F32
+    ggml_gallocr_t        alloc;
+    double                scratch; // bytes besides the output
+};
+
+// OURS follows p and f16. n_q: queries, the first of the n tokens.
+enum mra_status graph_new (struct attn_graph * g, const struct engine * e, const struct attn_data * d, enum contender which, int64_t n_q,
+                           const struct mra_attn_params * p, bool f16, struct mra_error * err);
+void            graph_free(struct attn_graph * g);
+double          graph_run (const struct attn_graph * g, const struct engine * e); // seconds, negative: it failed
+
+// Seconds that a contender is going to take, from a run over a few of its queries; infinite if memory does not suffice. Only to decide what to skip.
+double estimate(const struct engine * e, const struct attn_data * d, enum contender which, const struct mra_attn_params * p, bool f16);
+
+struct timing { double ms; int reps; }; // median
+// Times the graphs that are not NULL, taking turns. reps 0: as many as make sense.
+enum mra_status measure(struct attn_graph * const * g, const struct engine * e, int reps, struct timing * t, struct mra_error * err);
+
+// ---- validation (bench-check.c) --------------------------------------------------------------------------------
+
+// ||a - b|| / ||b||, infinite if a has a value that is not finite
+double relative_error(const float * a, const float * b, int64_t n);
+
+// The kernels in use against the scalar reference on a cut of the problem
+enum mra_status check_reference(const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p, bool f16, struct mra_error * err);
+
+// The computed output of `ours`: finite everywhere; *rel_error against exact attention in double on a sample of queries; exact
+// attention also against ggml's flash attention (flash may be NULL: too large to run).
+enum mra_status check_output(const struct attn_graph * ours, const struct attn_graph * flash, const struct attn_data * d,
+                             const struct mra_attn_params * p, bool f16, double * rel_error, struct mra_error * err);
+
+// ---- rows and the guard (bench-guard.c) ------------------------------------------------------------------------
+
+struct attn_row {
+    int64_t      n, heads, kv_heads, dim;
+    const char * frame, * kv, * isa;
+    double       budget, work;
+    int          threads;
+    struct timing time[N_CONTENDERS];              // ms NAN: skipped
+    double       gflops, peak, peak_share, speedup; // NAN where unknown
+    double       rel_error, scratch_mb;
+};
+
+struct guard { struct cJSON * rows; const char * path; int n_compared, n_slower; };
+
+enum mra_status guard_read (struct guard * g, const char * path, struct mra_error * err);
+void            guard_check(struct guard * g, const struct attn_row * r, const char * program); // says on stderr what got slower
+bool            guard_end  (struct guard * g, const char * program);                            // true: nothing got slower, and something was compared

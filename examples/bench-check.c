@@ -1,0 +1,103 @@
+// Validation before any timing: kernels against the scalar reference, output against exact attention in double and ggml's.
+#include "bench-attn.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+double relative_error(const float * a, const float * b, int64_t n) {
+    double e = 0, m = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(a[i])) return INFINITY;
+        e += ((double) a[i] - b[i])*((double) a[i] - b[i]);
+        m += (double) b[i]*b[i];
+    }
+    return m > 0 ? sqrt(e/m) : e > 0 ? INFINITY : 0;
+}
+
+// out[dim] = exact attention of query i of head h; score: room for n
+static void exact_row(const struct attn_data * d, int64_t h, int64_t i, double * score, double * out) {
+    const int64_t g = h/(d->heads/d->kv_heads), step = d->kv_heads*d->dim;
+    const float * q = (const float *) d->q->data + (i*d->heads + h)*d->dim;
+    const float * k = (const float *) d->k->data + g*d->dim, * v = (const float *) d->v->data + g*d->dim;
+    double max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < d->n; j++) {
+        double dot = 0;
+        for (int64_t c = 0; c < d->dim; c++) dot += (double) q[c]*k[j*step + c];
+        score[j] = dot/sqrt((double) d->dim);
+        max = fmax(max, score[j]);
+    }
+    for (int64_t c = 0; c < d->dim; c++) out[c] = 0;
+    for (int64_t j = 0; j < d->n; j++) {
+        const double w = exp(score[j] - max);
+        sum += w;
+        for (int64_t c = 0; c < d->dim; c++) out[c] += w*v[j*step + c];
+    }
+    for (int64_t c = 0; c < d->dim; c++) out[c] /= sum;
+}
+
+// ||out - exact|| / ||exact|| over about 4e8 products' worth of queries, spread evenly over heads and positions
+static double sampled_error(const float * got, const struct attn_data * d) {
+    const int64_t all = d->n*d->heads, fit = (int64_t) 400000000/(d->n*d->dim), n = fit > all ? all : fit < 32 ? (all < 32 ? all : 32) : fit;
+    double * score = malloc((size_t) d->n*sizeof(*score)), * want = malloc((size_t) d->dim*sizeof(*want)), e = 0, m = 0;
+    for (int64_t s = 0; score && want && s < n; s++) {
+        const int64_t at = (int64_t) ((double) s*(double) all/(double) n), h = at/d->n, i = at % d->n;
+        exact_row(d, h, i, score, want);
+        for (int64_t c = 0; c < d->dim; c++) {
+            const double x = (double) got[(i*d->heads + h)*d->dim + c] - want[c];
+            e += x*x;
+            m += want[c]*want[c];
+        }
+    }
+    const bool ok = score && want;
+    free(score);
+    free(want);
+    return ok && m > 0 ? sqrt(e/m) : INFINITY;
+}
+
+enum mra_status check_reference(const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p, bool f16, struct mra_error * err) {
+    enum { SMALL = 512 };
+    const struct mra_kernels * kern = mra_kernels_get();
+    struct attn_data  small = {0};
+    struct attn_graph g = {0};
+    struct mra_attn_params sp = *p;
+    if (sp.frame == MRA_FRAME_COLUMNS && sp.block == 0 && d->n >= 2048) sp.block = 32; // what the large problem uses
+    float * want = NULL;
+    enum mra_status st = data_small(&small, d, d->n < SMALL ? d->n : SMALL, err);
+    if (st == MRA_OK) st = graph_new(&g, e, &small, OURS, small.n, &sp, f16, err);
+    if (st != MRA_OK) goto done;
+    mra_kernels_set(&mra_kernels_ref);
+    bool ran = graph_run(&g, e) >= 0;
+    mra_kernels_set(kern);
+    want = malloc(ggml_nbytes(g.out));
+    if (!want) { st = mra_fail(err, MRA_ERR_MEMORY, "out of memory"); goto done; }
+    memcpy(want, g.out->data, ggml_nbytes(g.out));
+    memset(g.out->data, 0xff, ggml_nbytes(g.out)); // NaN: rows that are not written are seen
+    ran = ran && graph_run(&g, e) >= 0;
+    const double diff = relative_error(g.out->data, want, ggml_nelements(g.out)), tol = 2e-5;
+    if (!ran) st = mra_fail(err, MRA_ERR_BACKEND, "ggml failed to compute a graph");
+    else if (!(diff <= tol)) st = mra_fail(err, MRA_ERR_BACKEND, "kernels %s differ from the reference by %.2g at n = %lld (allowed %.0e)", kern->name, diff, (long long) small.n, tol);
+done:
+    free(want);
+    graph_free(&g);
+    data_free(&small);
+    return st;
+}
+
+enum mra_status check_output(const struct attn_graph * ours, const struct attn_graph * flash, const struct attn_data * d,
+        const struct mra_attn_params * p, bool f16, double * rel_error, struct mra_error * err) {
+    const float * got = ours->out->data;
+    for (int64_t i = 0; i < ggml_nelements(ours->out); i++) {
+        if (!isfinite(got[i])) return mra_fail(err, MRA_ERR_BACKEND, "output value %lld is %g", (long long) i, (double) got[i]);
+    }
+    *rel_error = sampled_error(got, d);
+    if (!isfinite(*rel_error)) return mra_fail(err, MRA_ERR_BACKEND, "no error against exact attention could be computed");
+    if (mra_attn_work(p, d->n, d->n) < 1) return MRA_OK;
+    // nothing is approximated; F16 rounds K and V to 11 bits
+    const double tol = f16 ? 5e-3 : 1e-4;
+    if (*rel_error > tol) return mra_fail(err, MRA_ERR_BACKEND, "exact attention is off by %.2g (allowed %.0e)", *rel_error, tol);
+    if (!flash) return MRA_OK;
+    const double diff = relative_error(got, flash->out->data, ggml_nelements(ours->out));
+    if (!(diff <= tol)) return mra_fail(err, MRA_ERR_BACKEND, "exact attention and ggml's flash attention differ by %.2g (allowed %.0e)", diff, tol);
+    return MRA_OK;
+}

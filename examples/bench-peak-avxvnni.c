@@ -1,0 +1,3 @@
+#define PEAK_ISA  peak_avxvnni
+#define PEAK_NAME "avxvnni"
+#include "bench-peak.inc"

@@ -1,0 +1,3 @@
+#define PEAK_ISA  peak_neon
+#define PEAK_NAME "neon"
+#include "bench-peak.inc"

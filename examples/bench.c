@@ -1,0 +1,81 @@
+// mra-bench: main and what its commands know of the machine.
+#include "bench.h"
+
+#include "common/args.h"
+#include "common/output.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+double now_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec + 1e-9*(double) t.tv_nsec;
+}
+
+int cpu_count(void) {
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > 512 ? 512 : (int) n;
+}
+
+// the rest of the first line of `path` that starts with `key`, behind ':' and blanks, in text; false if there is none
+static bool line_of(const char * path, const char * key, char * text, int size) {
+    FILE * f = fopen(path, "r");
+    bool found = false;
+    char line[256];
+    while (f && !found && fgets(line, sizeof(line), f)) {
+        if (strncmp(line, key, strlen(key)) != 0) continue;
+        const char * s = strchr(line, ':');
+        if (!s) continue;
+        s += 1 + strspn(s + 1, " \t");
+        snprintf(text, (size_t) size, "%.*s", (int) strcspn(s, "\n"), s);
+        found = true;
+    }
+    if (f) fclose(f);
+    return found;
+}
+
+const char * cpu_model(void) {
+    static char name[128];
+    if (!*name && !line_of("/proc/cpuinfo", "model name", name, sizeof(name)) && !line_of("/proc/cpuinfo", "CPU part", name, sizeof(name))) strcpy(name, "unknown CPU");
+    return name;
+}
+
+double memory_available(void) {
+    char text[64];
+    double kb;
+    return line_of("/proc/meminfo", "MemAvailable", text, sizeof(text)) && sscanf(text, "%lf", &kb) == 1 ? 1024*kb : INFINITY;
+}
+
+static const char help[] =
+    "usage: mra-bench COMMAND [options]\n"
+    "\n"
+    "Measures multi-resolution attention against ggml's own attention, and both against what the machine can do.\n"
+    "\n"
+    "commands:\n"
+    "  attn    validates, then times one attention node: ggml-mra, ggml's flash attention, ggml's matrix products\n"
+    "  peak    FMA, int8 and memory rates of this machine\n"
+    "\n"
+    "mra-bench COMMAND --help lists the options of a command.\n"
+    "Exit codes: 0 done; 1 a validation, a file or the output failed, or --perf-guard found something slower; 2 wrong options.\n"
+    "\n"
+    "examples:\n"
+    "  mra-bench attn -n 512,4096 --frame columns --frame mra2 --budget 1/16,1/8,1/4\n"
+    "  mra-bench attn --curve --json > curve.jsonl\n"
+    "  mra-bench peak -t 1,2\n";
+
+int main(int argc, char ** argv) {
+    static const char program[] = "mra-bench";
+    const char * command = argc > 1 ? argv[1] : NULL;
+    if (!command) usage_error(program, "no command: attn or peak (see --help)");
+    if (strcmp(command, "attn") == 0) return bench_attn(argc - 1, argv + 1);
+    if (strcmp(command, "peak") == 0) return bench_peak(argc - 1, argv + 1);
+    if (strcmp(command, "-h") != 0 && strcmp(command, "--help") != 0 && strcmp(command, "help") != 0) {
+        usage_error(program, "unknown command '%s': attn or peak (see --help)", command);
+    }
+    fputs(help, stdout);
+    return output_close(program, 0);
+}
