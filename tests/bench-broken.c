@@ -1,0 +1,46 @@
+// mra-bench linked with kernels that MRA_BENCH_BUG breaks: its validation must notice. See test-bench.c.
+#include "kernels.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct mra_kernels * __real_mra_kernels_get(void);
+const struct mra_kernels * __wrap_mra_kernels_get(void);
+
+static struct mra_kernels         broken;
+static const struct mra_kernels * intact;
+
+static bool bug(const char * name) {
+    const char * s = getenv("MRA_BENCH_BUG");
+    return s && strcmp(s, name) == 0;
+}
+
+// exact attention that misses the last key: always, or in problems larger than the reference check's
+static void attend(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g, const float * state, void * scratch) {
+    struct mra_head b = *a;
+    if ((bug("attend-misses-key") || (bug("attend-misses-key-of-many") && a->n_k > 512)) && !cells) b.n_k--;
+    if (bug("attend-scale")) b.scale *= 1.001f;
+    intact->attend(&b, i0, i1, cells, n_cell, g, state, scratch);
+}
+
+// columns that keep one key less, that leave a row unwritten, that write NaN
+static void columns(const struct mra_head * a, int x0, void * scratch) {
+    struct mra_head b = *a;
+    if (bug("columns-keep-less") && b.m2 > 1) b.m2--;
+    if (bug("columns-miss-row") && b.n_q > x0*MRA_QUERY_BLOCK + 1) b.n_q--;
+    intact->columns(&b, x0, scratch);
+    if (bug("columns-nan")) a->out[0] = NAN;
+}
+
+const struct mra_kernels * __wrap_mra_kernels_get(void) {
+    const struct mra_kernels * k = __real_mra_kernels_get();
+    if (k == &mra_kernels_ref || k == &broken) return k;
+    if (k != intact) {
+        intact = k;
+        broken = *k;
+        broken.attend  = attend;
+        broken.columns = columns;
+    }
+    return &broken;
+}

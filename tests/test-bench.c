@@ -1,0 +1,259 @@
+// mra-bench from the outside. test-bench MRA_BENCH FOLDER [BROKEN_MRA_BENCH]
+#include <cjson/cJSON.h>
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static int n_checks, n_failed;
+#define CHECK(x, ...) do { n_checks++; if (!(x)) { n_failed++; printf("%s:%d: ", __FILE__, __LINE__); printf(__VA_ARGS__); puts(""); } } while (0)
+
+static char out[1 << 16]; // stdout and stderr of the last command
+
+static const char * fmt(const char * f, ...) {
+    static char text[4][2048];
+    static int at;
+    va_list ap;
+    va_start(ap, f);
+    char * s = text[at++ % 4];
+    vsnprintf(s, sizeof(text[0]), f, ap);
+    va_end(ap);
+    return s;
+}
+
+// exit code of a shell command, its output in `out`
+static int run(const char * command) {
+    FILE * p = popen(command, "r");
+    if (!p) return -1;
+    const size_t n = fread(out, 1, sizeof(out) - 1, p);
+    out[n] = 0;
+    const int st = pclose(p);
+    return WIFEXITED(st) ? WEXITSTATUS(st) : -1;
+}
+
+static void write_file(const char * path, const void * data, size_t size) {
+    FILE * f = fopen(path, "wb");
+    const bool ok = f && fwrite(data, 1, size, f) == size;
+    CHECK(ok, "cannot write %s", path);
+    if (f) fclose(f);
+}
+
+#define TINY "attn -n 64 --heads 2 --dim 32 -t 1 --reps 1 "
+
+// ---- options ---------------------------------------------------------------------------------------------------
+
+static const struct { const char * args; int code; const char * says; } lines[] = {
+    { "",                               2, "no command" },
+    { "fly",                            2, "unknown command 'fly'" },
+    { "--help",                         0, "usage: mra-bench COMMAND" },
+    { "attn --help",                    0, "--perf-guard FILE" },
+    { "peak --help",                    0, "mra-bench peak -t 1,2,4" },
+    { "attn --fly",                     2, "--fly" },
+    { "attn -z",                        2, "-z" },
+    { "attn -n",                        2, "-n needs a value" },
+    { "attn -n 0",                      2, "-n: '0' is not a whole number" },
+    { "attn -n 5x",                     2, "'5x'" },
+    { "attn -n 64,",                    2, "is not a whole number" },
+    { "attn --dim 12",                  2, "multiple of 8" },
+    { "attn --budget 0",                2, "--budget: '0'" },
+    { "attn --budget 1/0",              2, "--budget" },
+    { "attn --budget nan",              2, "--budget" },
+    { "attn --frame round",             2, "frame 'round'" },
+    { "attn --frame 16,4",              2, "the last one 1" },
+    { "attn --heads 12 --kv-heads 5",   2, "does not divide" },
+    { "attn --json=1",                  2, "--json" },
+    { "attn extra",                     2, "unexpected 'extra'" },
+    { "attn --reps 1,2",                2, "takes one value" },
+    { "attn --qkv x.npy --heads 3",     2, "--qkv gives heads" },
+    { "peak -t 0",                      2, "-t: '0'" },
+    { "attn --qkv /nonexistent.npy",    1, "No such file" },
+    { "attn --perf-guard /nonexistent", 1, "No such file" },
+    { TINY "--max-seconds 0",           0, " -  " },
+    { TINY "-n 1,31,33 --frame exact",  0, "threads, isa" },
+    { TINY "--kv-heads 1 --f16",        0, "2/1 heads x 32, K and V F16" },
+    { TINY "> /dev/full",               1, "No space left" },
+    { "--help > /dev/full",             1, "No space left" },
+};
+
+static void test_lines(const char * bench) {
+    for (size_t i = 0; i < sizeof(lines)/sizeof(lines[0]); i++) {
+        const int code = run(fmt("'%s' 2>&1 %s", bench, lines[i].args));
+        CHECK(code == lines[i].code, "mra-bench %s: exit code %d, not %d", lines[i].args, code, lines[i].code);
+        CHECK(strstr(out, lines[i].says), "mra-bench %s: no '%s' in: %.300s", lines[i].args, lines[i].says, out);
+        if (lines[i].code == 2) CHECK(strchr(out, '\n') == out + strlen(out) - 1, "mra-bench %s: more than one line", lines[i].args);
+    }
+    run(fmt("{ '%s' %s-n 64,65,66,67 --json 2>&3 | true; } 3>&1", bench, TINY));
+    CHECK(!*out, "a closed pipe: %s", out);
+}
+
+// ---- JSON ------------------------------------------------------------------------------------------------------
+
+static double number(const cJSON * o, const char * name) {
+    const cJSON * v = cJSON_GetObjectItemCaseSensitive(o, name);
+    return cJSON_IsNumber(v) ? v->valuedouble : NAN;
+}
+
+// the i-th line of out, NULL if there is none
+static cJSON * json_at(int i) {
+    const char * s = out;
+    for (; i > 0 && s; i--) { s = strchr(s, '\n'); if (s) s++; }
+    return s && *s ? cJSON_ParseWithOpts(s, NULL, false) : NULL;
+}
+
+static void test_json(const char * bench) {
+    static const char * const fields[] = { "n", "heads", "kv_heads", "dim", "budget", "work", "ms", "gflops", "peak_share", "flash_ms", "flash_f16_ms", "speedup",
+        "matmul_ms", "rel_error", "scratch_mb", "threads", "reps" };
+    static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1" };
+    CHECK(run(fmt("'%s' attn -n 96 --heads 2 --dim 32 -t 2 --reps 3 --budget 1/4 --json --frame exact --frame columns --frame mra2 --frame 16,4,1", bench)) == 0, "json: %s", out);
+    for (int r = 0; r < 4; r++) {
+        cJSON * o = json_at(r);
+        CHECK(cJSON_IsObject(o), "line %d is not JSON: %s", r, out);
+        for (size_t f = 0; f < sizeof(fields)/sizeof(fields[0]); f++) {
+            CHECK(isfinite(number(o, fields[f])), "line %d: no number %s", r, fields[f]);
+        }
+        const char * frame = cJSON_GetStringValue(cJSON_GetObjectItem(o, "frame"));
+        CHECK(frame && strcmp(frame, frames[r]) == 0, "line %d: frame %s", r, frame);
+        CHECK(cJSON_IsString(cJSON_GetObjectItem(o, "isa")), "line %d: no isa", r);
+        CHECK(number(o, "n") == 96 && number(o, "threads") == 2 && number(o, "reps") == 3, "line %d: n, threads, reps", r);
+        CHECK(fabs(number(o, "speedup")/(number(o, "flash_ms")/number(o, "ms")) - 1) < 1e-3, "line %d: speedup", r);
+        CHECK(r ? number(o, "rel_error") > .001 && number(o, "rel_error") < 1 : number(o, "rel_error") < 1e-5, "line %d: rel_error %g", r, number(o, "rel_error"));
+        cJSON_Delete(o);
+    }
+    CHECK(json_at(4) == NULL, "more than four lines");
+    CHECK(run(fmt("'%s' %s--no-matmul --json", bench, TINY)) == 0, "no-matmul");
+    cJSON * o = json_at(0);
+    CHECK(cJSON_IsNull(cJSON_GetObjectItem(o, "matmul_ms")), "matmul_ms is not null");
+    cJSON_Delete(o);
+    CHECK(run(fmt("'%s' peak -t 1 --json", bench)) == 0, "peak");
+    o = json_at(0);
+    CHECK(number(o, "fma_gflops") > .1 && number(o, "threads") == 1, "peak: %s", out);
+    cJSON_Delete(o);
+}
+
+// every level has a row, and they agree on the error
+static void test_isa(const char * bench) {
+    CHECK(run(fmt("'%s' %s--isa --no-matmul --json", bench, TINY)) == 0, "isa: %s", out);
+    double first = NAN;
+    for (int i = 0; i < 8; i++) {
+        cJSON * o = json_at(i);
+        if (!o) { CHECK(i > 0, "no level"); break; }
+        if (i == 0) first = number(o, "rel_error");
+        CHECK(fabs(number(o, "rel_error")/first - 1) < .05, "levels differ: %s", out);
+        cJSON_Delete(o);
+    }
+}
+
+// ---- --perf-guard ----------------------------------------------------------------------------------------------
+
+// the row in `out` with its speedup multiplied by `factor`, as a file
+static void guard_file(const char * path, const cJSON * row, double factor) {
+    cJSON * o = cJSON_Duplicate(row, true);
+    cJSON_ReplaceItemInObject(o, "speedup", cJSON_CreateNumber(factor*number(row, "speedup")));
+    char * s = cJSON_PrintUnformatted(o);
+    write_file(path, s, strlen(s));
+    free(s);
+    cJSON_Delete(o);
+}
+
+static void test_guard(const char * bench, const char * dir) {
+    const char * path = fmt("%s/guard.jsonl", dir);
+    char file[1024];
+    snprintf(file, sizeof(file), "%s", path);
+    CHECK(run(fmt("'%s' %s--no-matmul --json", bench, TINY)) == 0, "guard");
+    cJSON * row = json_at(0);
+    const char * again = fmt("'%s' %s--no-matmul --perf-guard '%s' 2>&1", bench, TINY, file);
+    guard_file(file, row, .01);
+    CHECK(run(again) == 0 && strstr(out, "0 of 1 rows slower"), "guard: %s", out);
+    guard_file(file, row, 100);
+    CHECK(run(again) == 1 && strstr(out, "slower: n 64"), "guard that must fail: %s", out);
+    CHECK(run(fmt("'%s' %s--no-matmul --budget 1/2 --perf-guard '%s' 2>&1", bench, TINY, file)) == 1 && strstr(out, "nothing in"), "guard without a match: %s", out);
+    write_file(file, "{\"n\":", 5);
+    CHECK(run(fmt("'%s' %s--perf-guard '%s' 2>&1", bench, TINY, file)) == 1 && strstr(out, "line 1 is not"), "guard file cut off: %s", out);
+    cJSON_Delete(row);
+}
+
+// ---- .npy ------------------------------------------------------------------------------------------------------
+
+// format 1: magic, length of the header, header padded to 128 bytes in all, values
+static size_t npy_bytes(unsigned char * dst, const char * header, const void * values, size_t size) {
+    memset(dst, ' ', 128);
+    memcpy(dst, "\x93NUMPY\x01\x00\x76\x00", 10);
+    memcpy(dst + 10, header, strlen(header));
+    dst[127] = '\n';
+    memcpy(dst + 128, values, size);
+    return 128 + size;
+}
+
+static void test_npy(const char * bench, const char * dir) {
+    enum { N = 3*2*40*16 };
+    static float x[N];
+    static unsigned char file[128 + sizeof(x)];
+    for (int i = 0; i < N; i++) x[i] = (float) ((i*2654435761u >> 8) % 2001)/500 - 2;
+    static const struct { const char * header; int cut, code; const char * says; } cases[] = {
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 40, 16), }",  0,   0, "2 heads x 16" },
+        { "{'descr': '<f2', 'fortran_order': False, 'shape': (3, 4, 40, 16), }",  0,   0, "4 heads x 16" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 40, 16), }",  4,   1, "its shape needs" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 41, 16), }",  0,   1, "its shape needs" },
+        { "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2, 40, 16), }",   0,   1, "Fortran order" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 2, 20, 16), }",  0,   1, "not float32 or float16" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (240, 16), }",       0,   1, "[3, heads, n, dim]" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 64, 10), }",  0,   1, "multiple of 8" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, -2, 40, 16), }", 0,   1, "shape" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 4), }", 0, 1, "shape" },
+        { "{'descr': '<f4', 'fortran_order': False}",                             0,   1, "without" },
+        { "{}",                                                        sizeof(x) + 64, 1, "ends in its header" },
+        { "{}",                                                       sizeof(x) + 122, 1, "not an .npy file" },
+    };
+    char path[1024];
+    snprintf(path, sizeof(path), "%s/qkv.npy", dir);
+    for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) {
+        static uint16_t half[2*N]; // the f2 case: 0.5 to 0.99
+        for (int k = 0; k < 2*N; k++) half[k] = (uint16_t) (0x3800 + k*37 % 1000);
+        const size_t size = npy_bytes(file, cases[i].header, strstr(cases[i].header, "f2") ? (void *) half : (void *) x, sizeof(x));
+        write_file(path, file, size - (size_t) cases[i].cut);
+        const int code = run(fmt("'%s' attn --qkv '%s' --reps 1 -t 1 --no-matmul 2>&1", bench, path));
+        CHECK(code == cases[i].code && strstr(out, cases[i].says), "npy case %d: exit code %d: %.300s", (int) i, code, out);
+    }
+    x[77] = NAN;
+    write_file(path, file, npy_bytes(file, cases[0].header, x, sizeof(x)));
+    CHECK(run(fmt("'%s' attn --qkv '%s' 2>&1", bench, path)) == 1 && strstr(out, "value 77 is not finite"), "npy with NaN: %s", out);
+    CHECK(run(fmt("'%s' attn --qkv '%s' -n 41 2>&1", bench, path)) == 1, "npy, too many tokens: %s", out);
+}
+
+// ---- broken kernels --------------------------------------------------------------------------------------------
+
+static void test_broken(const char * broken) {
+    static const struct { const char * bug, * args; int code; const char * says; } cases[] = {
+        { "none",                      "-n 64,640 --frame exact --frame columns", 0, "" },
+        { "attend-misses-key",         "-n 64 --frame exact",                     1, "differ from the reference" },
+        { "attend-scale",              "-n 64 --frame mra2 --budget 1/2",         1, "differ from the reference" },
+        { "attend-misses-key-of-many", "-n 640 --frame exact",                    1, "exact attention is off" },
+        { "columns-keep-less",         "-n 256 --frame columns",                  1, "differ from the reference" },
+        { "columns-miss-row",          "-n 64 --frame columns",                   1, "differ from the reference" },
+        { "columns-nan",               "-n 64 --frame columns",                   1, "differ from the reference" },
+    };
+    for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) {
+        const int code = run(fmt("MRA_BENCH_BUG=%s '%s' attn --heads 2 --dim 32 -t 1 --reps 1 %s 2>&1", cases[i].bug, broken, cases[i].args));
+        CHECK(code == cases[i].code && strstr(out, cases[i].says), "bug %s: exit code %d: %.600s", cases[i].bug, code, out);
+    }
+}
+
+int main(int argc, char ** argv) {
+    if (argc < 3) { fprintf(stderr, "usage: test-bench MRA_BENCH FOLDER [BROKEN_MRA_BENCH]\n"); return 2; }
+    if (mkdir(argv[2], 0777) != 0 && errno != EEXIST) { perror(argv[2]); return 1; }
+    test_lines(argv[1]);
+    test_json(argv[1]);
+    test_isa(argv[1]);
+    test_guard(argv[1], argv[2]);
+    test_npy(argv[1], argv[2]);
+    if (argc > 3) test_broken(argv[3]); else puts("skipped: broken kernels, which need a static library and the linker's --wrap");
+    printf("test-bench: %d checks, %d failed\n", n_checks, n_failed);
+    return n_failed != 0;
+}
