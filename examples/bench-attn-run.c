@@ -121,8 +121,10 @@ enum mra_status measure(struct attn_graph * const * g, const struct engine * e, 
         }
     }
     for (int i = 0; i < N_CONTENDERS; i++) {
-        t[i] = (struct timing) { NAN, 0 };
-        if (st == MRA_OK && g[i]) t[i] = (struct timing) { 1e3*median(x[i].s, x[i].n), x[i].n };
+        t[i] = (struct timing) { NAN, NAN, 0 };
+        if (st != MRA_OK || !g[i]) continue;
+        const double mid = median(x[i].s, x[i].n); // sorts
+        t[i] = (struct timing) { 1e3*mid, 1e3*x[i].s[0], x[i].n };
     }
     free(x);
     return st;

@@ -46,7 +46,7 @@ static const char notes[] =
     "  ms           our node, median\n"
     "  gflops       of the work done; peak: their share of the FMA peak of the row's instruction set, measured at the start\n"
     "  flash        ggml_flash_attn_ext with F32 K and V, ms; flash16: with F16 ones; matmul: mul_mat + soft_max_ext + mul_mat\n"
-    "  speedup      flash/ms\n"
+    "  speedup      flash/ms, of the medians; JSON lines also have the minima ms_min, flash_ms_min, for busy machines\n"
     "  error        ||out - exact||/||exact||, exact attention computed in double, on a sample of the queries\n"
     "  scratch      memory our node takes besides its output, MB\n"
     "Without --qkv, inputs imitate a trained encoder on text: see bench-data.c.\n"
@@ -158,7 +158,7 @@ static const struct table_col cols[] = {
 enum { N_COLS = sizeof(cols)/sizeof(cols[0]) };
 
 static void print_header(const struct options * o, int argc, char ** argv) {
-    printf("# %s, %d threads, isa %s, ggml %s, %lld", cpu_model(), o->threads, mra_isa(), ggml_version(), (long long) o->heads);
+    printf("# %s, %d thread%s, isa %s, ggml %s, %lld", cpu_model(), o->threads, o->threads > 1 ? "s" : "", mra_isa(), ggml_version(), (long long) o->heads);
     if (o->kv_heads != o->heads) printf("/%lld", (long long) o->kv_heads);
     printf(" heads x %lld, K and V %s\n# mra-bench", (long long) o->dim, o->f16 ? "F16" : "F32");
     for (int i = 0; i < argc; i++) printf(" %s", argv[i]);
@@ -203,6 +203,8 @@ static void print_json(const struct attn_row * r) {
     json_real(o, "flash_ms", r->time[FLASH].ms, 6);
     json_real(o, "flash_f16_ms", r->time[FLASH_F16].ms, 6);
     json_real(o, "matmul_ms", r->time[MATMUL].ms, 6);
+    json_real(o, "ms_min", r->time[OURS].min_ms, 6);
+    json_real(o, "flash_ms_min", r->time[FLASH].min_ms, 6);
     json_real(o, "speedup", r->speedup, 5);
     json_real(o, "rel_error", r->rel_error, 4);
     json_real(o, "scratch_mb", r->scratch_mb, 5);

@@ -58,7 +58,7 @@ double          graph_run (const struct attn_graph * g, const struct engine * e)
 // Seconds that a contender is going to take, from a run over a few of its queries; infinite if memory does not suffice. Only to decide what to skip.
 double estimate(const struct engine * e, const struct attn_data * d, enum contender which, const struct mra_attn_params * p, bool f16);
 
-struct timing { double ms; int reps; }; // median
+struct timing { double ms, min_ms; int reps; }; // ms: median
 // Times the graphs that are not NULL, taking turns. reps 0: as many as make sense.
 enum mra_status measure(struct attn_graph * const * g, const struct engine * e, int reps, struct timing * t, struct mra_error * err);
 

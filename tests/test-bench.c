@@ -76,7 +76,7 @@ static const struct { const char * args; int code; const char * says; } lines[] 
     { "attn --qkv /nonexistent.npy",    1, "No such file" },
     { "attn --perf-guard /nonexistent", 1, "No such file" },
     { TINY "--max-seconds 0",           0, " -  " },
-    { TINY "-n 1,31,33 --frame exact",  0, "threads, isa" },
+    { TINY "-n 1,31,33 --frame exact",  0, "thread, isa" },
     { TINY "--kv-heads 1 --f16",        0, "2/1 heads x 32, K and V F16" },
     { TINY "> /dev/full",               1, "No space left" },
     { "--help > /dev/full",             1, "No space left" },
