@@ -1,6 +1,8 @@
 # make         build the library and the programs into build/
 # make demo    run the main job          make test   pass the tests
 # make bench   measure                   make install [PREFIX=/usr/local]
+# make mutants          seeded bugs that the tests must catch (long)
+# make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
 # Everything that is missing is fetched: see .ci/setup and ggml-mra/cmake/find-ggml.cmake.
 
 BUILD   ?= build
@@ -25,15 +27,22 @@ test: build
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 demo: build
-	$(BUILD)/bin/mra-demo
+	$(BUILD)/bin/mra-bench attn -n 512,4096 --frame exact --frame mra2 --frame columns --budget 1/16,1/8,1/4 --reps 3 --no-matmul
 
 bench: build
-	$(BUILD)/bin/mra-bench attn -n 512,4096
+	$(BUILD)/bin/mra-bench peak
+	$(BUILD)/bin/mra-bench attn -n 512,4096,16384 --frame exact --frame mra2 --frame columns --budget 1/16,1/8
+
+mutants: build
+	tests/mutants.sh . $(BUILD)
+
+test-newer-ggml: setup
+	.ci/newer-ggml
 
 install: build
 	cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) build-newer-ggml
 
-.PHONY: all setup configure build test demo bench install clean
+.PHONY: all setup configure build test demo bench mutants test-newer-ggml install clean
