@@ -24,6 +24,7 @@ build: configure
 	cmake --build $(BUILD) -j $(JOBS)
 
 test: build
+	@.ci/setup test
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 demo: build

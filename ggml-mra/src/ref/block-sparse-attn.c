@@ -4,7 +4,7 @@
 void mra_ref_coarse(float * o, float * max, float * sum, const float * s, const float * w, const int32_t * y, int n,
                     const float * v, size_t ldv, int dv) {
     double m = *max;
-    for (int j = 0; j < n; j++) m = fmax(m, s[j]);
+    for (int j = 0; j < n; j++) if (s[j] > m) m = s[j]; // not fmax: gcc 12 for aarch64 breaks on that reduction
     if (m == -INFINITY) return;
     const double corr = exp(*max - m);
     double l = *sum*corr;
