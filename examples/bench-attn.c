@@ -39,8 +39,8 @@ static const struct arg_opt opts[] = {
 };
 
 static const char notes[] =
-    "Every row is validated first: our kernels against the scalar reference on a cut of the problem (up to 512 tokens), the output for\n"
-    "NaN, exact attention against ggml's flash attention. A failure ends the run with exit code 1. Then all contenders take turns on the\n"
+    "Every row is validated first: our kernels against the scalar reference on a cut of the problem (up to 512 tokens) and, for\n"
+    "columns, on the first rows of the whole; the output for NaN; exact attention against ggml's flash attention. A failure ends the run with exit code 1. Then all contenders take turns on the\n"
     "same inputs, threads and views of [dim, heads, n] tensors. Columns, and fields of the JSON lines:\n"
     "  work         multiplications, as a fraction of exact attention's 4 n^2 dim heads flops\n"
     "  ms           our node, median\n"
@@ -257,6 +257,7 @@ static enum mra_status run_graphs(struct bench * b, const struct attn_data * d, 
         const bool exact = r->work >= 1 && use[other];
         if (graph_run(use[OURS], &b->engine) < 0 || (exact && graph_run(use[other], &b->engine) < 0)) st = mra_fail(err, MRA_ERR_BACKEND, "ggml failed to compute a graph");
         if (st == MRA_OK) st = check_output(use[OURS], exact ? use[other] : NULL, d, p, o->f16, &r->rel_error, err);
+        if (st == MRA_OK) st = check_first_rows(use[OURS], &b->engine, d, p, o->f16, err);
     }
     return st == MRA_OK ? measure(use, &b->engine, o->reps, r->time, err) : st;
 }
@@ -276,7 +277,7 @@ static enum mra_status one_row(struct bench * b, const struct attn_data * d, con
     for (int i = 0; i < N_CONTENDERS; i++) graph_free(&g[i]);
     if (st != MRA_OK) {
         progress_clear();
-        fprintf(stderr, "%s: validation failed: n %lld, %s, budget %g: %s\n", program, (long long) d->n, frame, r.budget, err->msg);
+        fprintf(stderr, "%s: %sn %lld, %s, budget %g: %s\n", program, st == MRA_ERR_BACKEND ? "validation failed: " : "", (long long) d->n, frame, r.budget, err->msg);
         return st;
     }
     fill_rates(b, &r);

@@ -70,6 +70,11 @@ double relative_error(const float * a, const float * b, int64_t n);
 // The kernels in use against the scalar reference on a cut of the problem
 enum mra_status check_reference(const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p, bool f16, struct mra_error * err);
 
+// What that cannot see, columns over many keys: the first rows of the computed output, which depend on no other rows, against the
+// reference
+enum mra_status check_first_rows(const struct attn_graph * ours, const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p,
+                                 bool f16, struct mra_error * err);
+
 // The computed output of `ours`: finite everywhere; *rel_error against exact attention in double on a sample of queries; exact
 // attention also against ggml's flash attention (flash may be NULL: too large to run).
 enum mra_status check_output(const struct attn_graph * ours, const struct attn_graph * flash, const struct attn_data * d,
