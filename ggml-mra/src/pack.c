@@ -20,10 +20,12 @@ static struct sizes head_sizes(const struct mra_node * p, int64_t d, int64_t dv,
     return s;
 }
 
-static int group_size(const struct mra_node * p, int64_t max_len) {
+// Query blocks per work item: their logits fit a cache, and every thread gets a few items of even one sequence.
+static int group_size(const struct mra_node * p, int64_t max_len, int64_t n_head) {
     if (p->u.attn.frame != MRA_FRAME_COLUMNS) return MRA_GROUP_MAX;
+    const int64_t share = max_len/MRA_QUERY_BLOCK*n_head/(4*p->u.attn.slots);
     const struct mra_columns_plan c = mra_plan_columns(p->u.attn.budget, p->u.attn.m1, p->u.attn.m2, p->u.attn.block, (int) max_len);
-    const int n = LOGIT_BYTES/((int) sizeof(float)*(c.m1*c.g + 16));
+    const int fit = LOGIT_BYTES/((int) sizeof(float)*(c.m1*c.g + 16)), n = share < fit ? (int) share : fit;
     return n > MRA_GROUP_MAX ? MRA_GROUP_MAX : n < 8 ? 8 : n & ~7;
 }
 
@@ -55,7 +57,7 @@ struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor
     const struct sizes s = head_sizes(&p, k->ne[0], v->ne[0], ggml_type_size(k->type));
     const size_t tokens  = (size_t) k->ne[1]*k->ne[3];
     const size_t bytes   = 2*ALIGN + k->ne[2]*(tokens*s.token + n_seq*s.seq)
-                         + p.u.attn.slots*slot_size(&p, k->ne[0], v->ne[0], max_len, group_size(&p, max_len)) + ALIGN;
+                         + p.u.attn.slots*slot_size(&p, k->ne[0], v->ne[0], max_len, group_size(&p, max_len, k->ne[2])) + ALIGN;
     return mra_node_new(ctx, GGML_TYPE_I8, (int64_t) bytes, 1, 1, 1, (struct ggml_tensor *[]) { k, v, lengths }, 3, p, "mra_pack", err);
 }
 
@@ -64,7 +66,7 @@ struct mra_job mra_job_new(const struct ggml_tensor * q, const struct ggml_tenso
     struct mra_job j = { .q = q, .k = k, .v = v, .lengths = lengths, .dst = dst, .pack = mra_node_get(pack) };
     j.mem        = (char *) MRA_ROUND_UP((uintptr_t) pack->data, ALIGN);
     j.n_seq      = j.pack.flags & MRA_IS_STARTS ? lengths->ne[0] - 1 : k->ne[3];
-    j.group      = group_size(&j.pack, j.pack.u.attn.max_len);
+    j.group      = group_size(&j.pack, j.pack.u.attn.max_len, k->ne[2]);
     j.slot_bytes = slot_size(&j.pack, k->ne[0], v->ne[0], j.pack.u.attn.max_len, j.group);
     return j;
 }
