@@ -1,6 +1,6 @@
 // libFuzzer target: a vocabulary and a text from arbitrary bytes. Everything may be refused; what is produced must be in range.
 //     clang -fsanitize=fuzzer,address,undefined ... fuzz-tokenizer.c && ./fuzz-tokenizer -max_total_time=60
-#include "tokenizer.h"
+#include "mra-tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

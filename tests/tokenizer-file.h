@@ -7,7 +7,7 @@
 //     charsmap  STRING                             may be repeated
 #pragma once
 
-#include "tokenizer.h"
+#include "mra-tokenizer.h"
 
 #include <stdio.h>
 

@@ -40,8 +40,8 @@ static bool parse_shape(struct npy * a, const char * s) {
     }
 }
 
-// magic, version, header length, header; -> bytes per value
-static enum mra_status read_header(struct npy * a, FILE * f, const char * path, size_t * width, struct mra_error * err) {
+// magic, version, header length, header; -> bytes per value, and whether they are integers
+static enum mra_status read_header(struct npy * a, FILE * f, const char * path, size_t * width, bool * integer, struct mra_error * err) {
     unsigned char b[12];
     if (fread(b, 1, 10, f) != 10 || memcmp(b, "\x93NUMPY", 6) != 0) return mra_fail(err, MRA_ERR_FORMAT, "%s is not an .npy file", path);
     size_t len = b[8] | (size_t) b[9] << 8;
@@ -61,14 +61,15 @@ static enum mra_status read_header(struct npy * a, FILE * f, const char * path, 
     else if (!descr || !order || !shape)            st = mra_fail(err, MRA_ERR_FORMAT, "%s: header without descr, fortran_order and shape", path);
     else if (strncmp(descr, "'<f4'", 5) == 0)       *width = 4;
     else if (strncmp(descr, "'<f2'", 5) == 0)       *width = 2;
-    else                                            st = mra_fail(err, MRA_ERR_UNSUPPORTED, "%s holds %.12s, not float32 or float16", path, descr);
+    else if (strncmp(descr, "'<i4'", 5) == 0)       { *width = 4; *integer = true; }
+    else                                            st = mra_fail(err, MRA_ERR_UNSUPPORTED, "%s holds %.12s, not float32, float16 or int32", path, descr);
     if (st == MRA_OK && strncmp(order, "False", 5)) st = mra_fail(err, MRA_ERR_UNSUPPORTED, "%s is in Fortran order", path);
     if (st == MRA_OK && !parse_shape(a, shape))     st = mra_fail(err, MRA_ERR_FORMAT, "%s: shape %.40s", path, shape);
     free(h);
     return st;
 }
 
-static enum mra_status read_values(struct npy * a, FILE * f, const char * path, size_t width, struct mra_error * err) {
+static enum mra_status read_values(struct npy * a, FILE * f, const char * path, size_t width, bool integer, struct mra_error * err) {
     const long start = ftell(f);
     if (start >= 0 && fseek(f, 0, SEEK_END) == 0) { // checked before anything of that size is allocated
         const int64_t bytes = (int64_t) ftell(f) - start, want = a->n*(int64_t) width;
@@ -87,6 +88,11 @@ static enum mra_status read_values(struct npy * a, FILE * f, const char * path, 
         memcpy(&h, dst + 2*i, 2);
         a->data[i] = ggml_fp16_to_fp32(h);
     }
+    for (int64_t i = 0; integer && i < a->n; i++) {
+        int32_t x;
+        memcpy(&x, dst + 4*i, 4);
+        a->data[i] = (float) x;
+    }
     return MRA_OK;
 }
 
@@ -95,8 +101,9 @@ enum mra_status npy_read(struct npy * a, const char * path, struct mra_error * e
     FILE * f = fopen(path, "rb");
     if (!f) return mra_fail(err, MRA_ERR_IO, "%s: %s", path, strerror(errno));
     size_t width = 0;
-    enum mra_status st = read_header(a, f, path, &width, err);
-    if (st == MRA_OK) st = read_values(a, f, path, width, err);
+    bool integer = false;
+    enum mra_status st = read_header(a, f, path, &width, &integer, err);
+    if (st == MRA_OK) st = read_values(a, f, path, width, integer, err);
     fclose(f);
     if (st != MRA_OK) npy_free(a);
     return st;

@@ -1,4 +1,4 @@
-// Arrays from .npy files (format 1 to 3), little-endian float32 or float16, C order.
+// Arrays from .npy files (format 1 to 3), little-endian float32, float16 or int32 (read as float, exact below 2^24), C order.
 #pragma once
 
 #include "mra-error.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "charsmap.h"
-#include "tokenizer.h"
+#include "mra-tokenizer.h"
 #include "trie.h"
 #include "utf8.h"
 

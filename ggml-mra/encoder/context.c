@@ -1,0 +1,122 @@
+// Making and freeing contexts. ggml's CPU functions come from its registry: they may live in a library of their own.
+#include "context.h"
+
+#include <stdlib.h>
+
+struct mra_context_params mra_context_params_default(void) {
+    return (struct mra_context_params) { .attn = mra_attn_params_default(), .n_batch = 8192, .n_chunk = 512 };
+}
+
+static void * cpu_function(ggml_backend_t cpu, const char * name) {
+    return ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(ggml_backend_get_device(cpu)), name);
+}
+
+// Threads that stay between graphs. Where this ggml has none to offer, each graph starts its own.
+static void start_threads(struct mra_context * ctx, ggml_backend_t cpu) {
+    typedef struct ggml_threadpool * (*new_t)(struct ggml_threadpool_params *);
+    typedef void (*set_t)(ggml_backend_t, struct ggml_threadpool *);
+    ggml_backend_set_n_threads_t set_n = (ggml_backend_set_n_threads_t) cpu_function(cpu, "ggml_backend_set_n_threads");
+    new_t new_pool = (new_t) cpu_function(cpu, "ggml_threadpool_new");
+    set_t set_pool = (set_t) cpu_function(cpu, "ggml_backend_cpu_set_threadpool");
+    if (set_n) set_n(cpu, ctx->params.n_threads);
+    if (!new_pool || !set_pool || ctx->params.n_threads == 1) return;
+    struct ggml_threadpool_params p = ggml_threadpool_params_default(ctx->params.n_threads);
+    p.poll = 1; // idle threads soon sleep: there may be other contexts
+    ctx->threads = new_pool(&p);
+    if (ctx->threads) set_pool(cpu, ctx->threads);
+}
+
+static void stop_threads(struct mra_context * ctx) {
+    typedef void (*free_t)(struct ggml_threadpool *);
+    if (!ctx->threads) return;
+    free_t free_pool = (free_t) cpu_function(ctx->backends[ctx->n_backends - 1], "ggml_threadpool_free");
+    if (free_pool) free_pool(ctx->threads);
+}
+
+static enum mra_status check_params(struct mra_context_params * p, struct mra_error * err) {
+    if (p->n_threads < 0 || p->n_threads > GGML_MAX_N_THREADS) return mra_fail(err, MRA_ERR_ARG, "n_threads = %d is not in 0..%d", p->n_threads, GGML_MAX_N_THREADS);
+    if (p->n_batch < 0)   return mra_fail(err, MRA_ERR_ARG, "n_batch = %d is negative", p->n_batch);
+    if (p->n_chunk < 0)   return mra_fail(err, MRA_ERR_ARG, "n_chunk = %d is negative", p->n_chunk);
+    if ((unsigned) p->attention > MRA_ATTENTION_MRA) return mra_fail(err, MRA_ERR_ARG, "unknown attention %d", (int) p->attention);
+    if (mra_attn_work(&p->attn, 64, 64) < 0) {
+        return mra_fail(err, MRA_ERR_ARG, "attention settings are not valid (frame %d, budget %g)", (int) p->attn.frame, (double) p->attn.budget);
+    }
+    if (p->n_threads == 0) p->n_threads = mra_cpu_count();
+    if (p->n_batch == 0)   p->n_batch = 8192;
+    if (p->n_chunk == 0)   p->n_chunk = 512;
+    return MRA_OK;
+}
+
+struct mra_context * mra_context_new(const struct mra_model * model, const struct mra_context_params * params, struct mra_error * err) {
+    struct mra_context_params p = params ? *params : mra_context_params_default();
+    if (check_params(&p, err) != MRA_OK) return NULL;
+    struct mra_context * ctx = calloc(1, sizeof(*ctx));
+    if (!ctx) { mra_fail(err, MRA_ERR_MEMORY, "out of memory"); return NULL; }
+    ctx->model  = model;
+    ctx->params = p;
+    ggml_backend_dev_t cpu = mra_device_find(NULL, err), devs[2] = { model->dev, cpu };
+    if (!cpu) goto fail;
+    for (int i = model->dev == cpu ? 1 : 0; i < 2; i++) {
+        ggml_backend_t backend = ggml_backend_dev_init(devs[i], NULL);
+        if (!backend) { mra_fail(err, MRA_ERR_BACKEND, "device %s does not start", ggml_backend_dev_name(devs[i])); goto fail; }
+        ctx->backends[ctx->n_backends++] = backend;
+    }
+    start_threads(ctx, ctx->backends[ctx->n_backends - 1]);
+    return ctx;
+fail:
+    mra_context_free(ctx);
+    return NULL;
+}
+
+void mra_context_free(struct mra_context * ctx) {
+    if (!ctx) return;
+    if (ctx->sched) ggml_backend_sched_free(ctx->sched);
+    stop_threads(ctx);
+    for (int i = 0; i < ctx->n_backends; i++) ggml_backend_free(ctx->backends[i]);
+    free(ctx->meta);
+    free(ctx->ints);
+    free(ctx->rows);
+    free(ctx->out);
+    free(ctx);
+}
+
+enum mra_status mra_context_reserve(void ** p, size_t * cap, size_t n, struct mra_error * err) {
+    if (n <= *cap) return MRA_OK;
+    free(*p);
+    *p   = malloc(n);
+    *cap = *p ? n : 0;
+    return *p ? MRA_OK : mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes", n);
+}
+
+// profile: a part ends with the node it is named after
+static bool on_node(struct ggml_tensor * t, bool ask, void * user) {
+    struct mra_context * ctx = user;
+    const enum mra_part part = mra_graph_part(t);
+    if (part == MRA_PART_COUNT || ask) return part != MRA_PART_COUNT;
+    const double now = mra_now_ms();
+    ctx->stats.part_ms[part] += now - ctx->part_start;
+    ctx->part_start = now;
+    return true;
+}
+
+enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra_error * err) {
+    if (n > ctx->sched_size) {
+        if (ctx->sched) ggml_backend_sched_free(ctx->sched);
+        ctx->sched_size = n + n/4;
+        ctx->sched = ggml_backend_sched_new(ctx->backends, NULL, ctx->n_backends, ctx->sched_size, false, false);
+        if (!ctx->sched) {
+            ctx->sched_size = 0;
+            return mra_fail(err, MRA_ERR_MEMORY, "no memory for a scheduler of %zu nodes", n);
+        }
+        if (ctx->params.profile) ggml_backend_sched_set_eval_callback(ctx->sched, on_node, ctx);
+    }
+    ggml_backend_sched_reset(ctx->sched);
+    return MRA_OK;
+}
+
+struct mra_stats mra_context_stats(const struct mra_context * ctx) { return ctx->stats; }
+
+const char * mra_part_name(enum mra_part part) {
+    static const char * const names[] = { "embeddings", "qkv", "attention", "feed-forward", "head" };
+    return (unsigned) part < MRA_PART_COUNT ? names[part] : "";
+}

@@ -1,0 +1,28 @@
+// A context: backends, the scheduler that gives graphs their memory, and buffers that live between calls.
+#pragma once
+
+#include "graph.h"
+
+struct mra_context {
+    const struct mra_model *  model;
+    struct mra_context_params params;
+    struct mra_stats          stats;
+
+    ggml_backend_t            backends[2];  // the model's device, then the CPU; one where they are the same
+    int                       n_backends;
+    struct ggml_threadpool *  threads;
+    ggml_backend_sched_t      sched;
+    size_t                    sched_size;   // nodes it was made for
+    double                    part_start;   // profile: end of the last part
+
+    void *  meta; size_t meta_cap; // tensor structs and graph of a pass
+    void *  ints; size_t ints_cap; // its inputs
+    float * rows; size_t rows_cap; // hidden states on their way to a pool
+    float * out;  size_t out_cap;  // result
+};
+
+// grows *p to at least n bytes; contents are not kept
+enum mra_status mra_context_reserve(void ** p, size_t * cap, size_t n, struct mra_error * err);
+
+// the scheduler, able to hold n nodes and leafs, empty
+enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra_error * err);

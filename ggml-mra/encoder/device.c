@@ -1,0 +1,39 @@
+// Devices by name, CPUs by count, and the clock.
+#include "model.h"
+
+#include <sched.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+ggml_backend_dev_t mra_device_find(const char * name, struct mra_error * err) {
+    if (ggml_backend_dev_count() == 0) ggml_backend_load_all(); // a ggml whose backends are separate files
+    ggml_backend_dev_t dev;
+    if (!name || strcasecmp(name, "cpu") == 0) {
+        dev = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    } else if (strcasecmp(name, "gpu") == 0) {
+        dev = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU);
+        if (!dev) dev = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_IGPU);
+    } else {
+        dev = ggml_backend_dev_by_name(name);
+    }
+    if (!dev) mra_fail(err, MRA_ERR_UNSUPPORTED, "no device '%.60s' in this build", name ? name : "cpu");
+    return dev;
+}
+
+int mra_cpu_count(void) {
+    long n = 0;
+#if defined(__linux__)
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) == 0) n = CPU_COUNT(&set);
+#endif
+    if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > GGML_MAX_N_THREADS ? GGML_MAX_N_THREADS : (int) n;
+}
+
+double mra_now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec*1e3 + (double) t.tv_nsec*1e-6;
+}

@@ -1,0 +1,35 @@
+// The ggml graph of one forward pass over sequences laid end to end.
+#pragma once
+
+#include "model.h"
+
+enum mra_head { MRA_HEAD_NONE, MRA_HEAD_CLASS, MRA_HEAD_MLM };
+
+struct mra_graph_shape {
+    int                    n_tokens, n_seq;
+    const int32_t *        starts;  // [n_seq + 1] first token of each sequence, then n_tokens
+    int                    max_len; // of a sequence
+    int                    n_rows;  // rows of the result that are wanted; 0: all tokens
+    int                    n_chunk; // tokens whose feed-forward part is computed at a time
+    enum mra_head          head;
+    struct mra_attn_params attn;
+};
+
+struct mra_graph {
+    struct ggml_cgraph * gf;
+    // inputs, to be filled once the graph is allocated
+    struct ggml_tensor * ids, * positions; // I32 [n_tokens]
+    struct ggml_tensor * types;            // I32 [n_tokens], NULL: the model has no token types
+    struct ggml_tensor * starts;           // I32 [n_seq + 1]; NULL: not used
+    struct ggml_tensor * rows;             // I32 [n_rows]; NULL: all
+    struct ggml_tensor * out;              // F32 [n_cols, n_rows]
+};
+
+// nodes and leafs it takes at most
+size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape * s);
+
+// ctx is no_alloc and has room for mra_graph_size tensors and a graph of that size
+enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m, const struct mra_graph_shape * s, struct mra_error * err);
+
+// The part of the model a node is the last one of, or MRA_PART_COUNT.
+enum mra_part mra_graph_part(const struct ggml_tensor * t);
