@@ -14,3 +14,8 @@ function(mra_encoder_test name)
 endfunction()
 
 mra_encoder_test(test-encoder ${CMAKE_CURRENT_LIST_DIR}/golden/models)
+mra_encoder_test(test-model-errors ${CMAKE_CURRENT_LIST_DIR}/golden/models)
+mra_encoder_test(test-encoder-example ${CMAKE_CURRENT_LIST_DIR}/golden/models/roberta.gguf)
+if (TARGET mra-quantize)
+    mra_encoder_test(test-quantize ${CMAKE_CURRENT_LIST_DIR}/golden/models $<TARGET_FILE:mra-quantize>)
+endif()
