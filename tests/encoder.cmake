@@ -19,3 +19,7 @@ mra_encoder_test(test-encoder-example ${CMAKE_CURRENT_LIST_DIR}/golden/models/ro
 if (TARGET mra-quantize)
     mra_encoder_test(test-quantize ${CMAKE_CURRENT_LIST_DIR}/golden/models $<TARGET_FILE:mra-quantize>)
 endif()
+if (TARGET PkgConfig::CJSON)
+    mra_encoder_test(test-encoder-text ${CMAKE_CURRENT_LIST_DIR}/golden/models)
+    target_link_libraries(test-encoder-text PRIVATE PkgConfig::CJSON)
+endif()

