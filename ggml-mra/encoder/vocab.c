@@ -43,17 +43,8 @@ static enum mra_status load_ids(const struct mra_gguf * f, struct mra_vocab * v,
     return MRA_OK;
 }
 
-// Files of other converters do not say whether text is put in lower case: a vocabulary without capitals means yes.
-static bool has_capitals(const struct mra_vocab * v) {
-    for (size_t i = 0; i < v->n_tokens; i++) {
-        if (v->tokens[i].len == 0 || v->tokens[i].data[0] == '[' || (v->types && v->types[i] != MRA_TOKEN_NORMAL)) continue;
-        for (size_t j = 0; j < v->tokens[i].len; j++) if (v->tokens[i].data[j] >= 'A' && v->tokens[i].data[j] <= 'Z') return true;
-    }
-    return false;
-}
-
 static enum mra_status load_flags(const struct mra_gguf * f, struct mra_vocab * v, struct mra_error * err) {
-    const bool uncased = v->kind == MRA_VOCAB_WORDPIECE && !has_capitals(v);
+    const bool uncased = v->kind == MRA_VOCAB_WORDPIECE && !mra_vocab_is_cased(v); // files of other converters do not say
     v->add_bos = v->add_eos = true;
     v->add_space_prefix = v->remove_extra_whitespaces = v->split_cjk = true;
     v->lowercase = v->strip_accents = uncased;
