@@ -23,3 +23,8 @@ if (TARGET PkgConfig::CJSON)
     mra_encoder_test(test-encoder-text ${CMAKE_CURRENT_LIST_DIR}/golden/models)
     target_link_libraries(test-encoder-text PRIVATE PkgConfig::CJSON)
 endif()
+if (GGML_MRA_GGML_SRC) # a device needs a header that ggml does not install
+    mra_encoder_test(test-encoder-device ${CMAKE_CURRENT_LIST_DIR}/golden/models)
+    target_sources(test-encoder-device PRIVATE ${CMAKE_CURRENT_LIST_DIR}/fake-device.c)
+    target_include_directories(test-encoder-device PRIVATE ${GGML_MRA_GGML_SRC}/src)
+endif()

@@ -11,9 +11,10 @@ cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE
 cmake --build "$work/build" -j 2 --target test-ops test-attn test-golden test-sched test-errors >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 
 caught=0; survived=0
-while IFS='|' read -r test file from to; do
+while IFS='|' read test file from to; do # \| is a bar of the source
     case "$test" in ''|'#'*) continue ;; esac
-    test=$(echo $test); file=ggml-mra/src/$(echo $file)
+    test=$(echo $test); file=$(echo $file)
+    case "$file" in encoder/*) file=ggml-mra/$file ;; *) file=ggml-mra/src/$file ;; esac
     cp "$work/$file" "$work/saved"
     FROM=$from TO=$to perl -0pi -e 's/\Q$ENV{FROM}\E/$ENV{TO}/' "$work/$file"
     if cmp -s "$work/$file" "$work/saved"; then echo "NOT FOUND  $file: $from"; survived=$((survived + 1)); continue; fi
@@ -31,7 +32,8 @@ test-ops    |cpu/block-score.inc|for (int t = c; t < d; t++)|for (int t = c; t <
 test-ops    |compute.c|fill_inf(out + n, c->n_bk - n);|(void) fill_inf;
 test-ops    |cpu/topk-blocks.inc|x[i] == th.t && n_eq-- > 0|x[i] == th.t
 test-ops    |cpu/topk-blocks.inc|if (th.n_ge == m)|if (th.n_ge >= m)
-test-ops    |compute.c|keys[n++] = r.s[i] - max + named*MRA_PRIOR;|keys[n++] = r.s[i] + named*MRA_PRIOR;
+test-ops    |compute.c|named_key(r.s[i] - max, named) : r.s[i] - max;|named_key(r.s[i], named) : r.s[i];
+test-encoder|compute.c|named_key(r.s[i] - max, named) : r.s[i] - max;|r.s[i] - max + named*MRA_PRIOR : r.s[i] - max;
 test-ops    |compute.c|<= diag_n/2)|< diag_n/2)
 test-ops    |compute.c|w[n] = (float) min_i(c->g, n_k - col*c->g);|w[n] = (float) c->g;
 test-ops    |cpu/coarse.inc|if (corr != 1) for|if (0) for
@@ -53,6 +55,61 @@ test-golden |mra-attn.c|(uint16_t) (i ? 0 : a->first_n)|0
 test-sched  |cpu/vec.h|p = v_fma(p, f, v_set1(2.402265e-1f));|p = v_fma(p, f, v_set1(2.5e-1f));
 test-errors |node.c|if (k->ne[2] != v->ne[2]) return|if (0) return
 test-errors |params.c|p->budget > 1|p->budget > 2
+test-encoder|encoder/graph.c|ggml_norm(b->ctx, x, b->m->eps)|ggml_norm(b->ctx, x, 1e-2f)
+test-encoder|encoder/graph.c|return ggml_gelu_erf(b->ctx, x);|return ggml_gelu(b->ctx, x);
+test-encoder|encoder/graph.c|first*x->nb[1] + part*n_head*d*sizeof(float)|first*x->nb[1]
+test-encoder|encoder/graph.c|x->nb[1], i*x->nb[1]);|x->nb[1], 0);
+test-encoder|encoder/graph.c|to->nb[1], first*to->nb[1]);|to->nb[1], 0);
+test-encoder|encoder/graph.c|activate(b, m->cls_act,|activate(b, MRA_ACT_TANH,
+test-encoder|encoder/graph.c|if (b->g->types) x = ggml_add|if (0) x = ggml_add
+test-encoder|encoder/graph.c|x = ggml_get_rows(ctx, x, g->rows);|x = rows_of(&b, x, 0, s->n_rows);
+test-encoder|encoder/encoder.c|p->positions[n] = t;|p->positions[n] = n;
+test-encoder|encoder/encoder.c|p->types[n]     = q->tokens ? q->tokens[t].segment :|p->types[n]     = q->tokens ? 0 :
+test-encoder|encoder/encoder.c|return n <= AUTO_EXACT|return n < AUTO_EXACT
+test-encoder|encoder/encoder.c|exact.scale     = own.scale;|exact.scale     = 0;
+test-encoder|encoder/encoder.c|if (p.counts[0] >= n_blocks*n_blocks)|if (p.counts[0] >= n_blocks)
+test-encoder|encoder/encoder.c|j->ctx->out + j->first[j->order[i]]*j->n_cols|j->ctx->out + j->first[i]*j->n_cols
+test-encoder|encoder/encoder.c|? n - 1 : p->starts[i - p->a];|? n - 2 : p->starts[i - p->a];
+test-encoder|encoder/encoder.c|p->row_to[s->n_rows++] = i;|p->row_to[s->n_rows] = s->n_rows; s->n_rows++;
+test-encoder|encoder/encoder.c|if (st == MRA_OK) st = fetch(j, &p, err);|if (st == MRA_OK && a == 0) st = fetch(j, &p, err);
+test-encoder|encoder/encoder.c|: 1.0/sqrt((double) n);|: 1.0;
+test-encoder|encoder/encoder.c|(float) (1/sqrt(s)) : 0;|(float) (1/s) : 0;
+test-encoder|encoder/encoder.c|if (s->n > m->info.n_ctx)|if (0)
+test-encoder|encoder/encoder.c|if (type < 0 \|\| type >= n_types)|if (0)
+test-encoder|encoder/encoder.c|w->at[i].token < 0 \|\||
+test-encoder|encoder/model.c|m->info.attn.scale = scale;|
+test-encoder|encoder/model.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI : problem[0] == 'x'
+test-encoder|encoder/model.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
+test-encoder|encoder/context.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
+test-model-errors|encoder/gguf-check.c|if (ne == 0 \|\| ne > limit/total)|if (ne > limit/total)
+test-model-errors|encoder/gguf-check.c|ne > limit/total|0
+test-model-errors|encoder/gguf-check.c|if (ne0 % block) {|if (0) {
+test-model-errors|encoder/gguf-check.c|if (names[i].len == 0 \|\| names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
+test-model-errors|encoder/gguf-check.c|if (offset != *end) {|if (0) {
+test-model-errors|encoder/gguf-check.c|unpadded > c->size - start|0
+test-model-errors|encoder/gguf-check.c|if (type != GGUF_TYPE_UINT32 \|\| is_array)|if (0)
+test-model-errors|encoder/gguf-check.c|compare_names(&names[i - 1], &names[i]) == 0|0
+test-model-errors|encoder/gguf-check.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
+test-model-errors|encoder/gguf-check.c|if (n > left(c)/size) {|if (0) {
+test-model-errors|encoder/gguf-file.c|if (x < lo \|\| x > hi) {|if (x < lo) {
+test-model-errors|encoder/model.c|if (t->ne[0] != ne0 \|\||if (
+test-model-errors|encoder/model.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
+test-model-errors|encoder/model.c|: !is_matrix_type(t->type))|: false)
+test-model-errors|encoder/model.c|if (m->position_embd->ne[1] < i->n_ctx) {|if (0) {
+test-model-errors|encoder/model.c|if (n > m->info.n_vocab)|if (0)
+test-encoder-text|encoder/model.c|n[n[1] > n[0] \|\| n[0] == 0]--|n[n[0] == 0]--
+test-encoder-text|encoder/model.c|if (t < 0 \|\| seen[t]++ < n[t])|if (t < 0 \|\| seen[t]++ > n[t])
+test-encoder-text|encoder/vocab.c|v->lowercase = v->strip_accents = uncased;|
+test-encoder-text|encoder/vocab.c|KEY("seperator_token_id")|KEY("padding_token_id")
+test-encoder-text|encoder/vocab.c|v->scores = scores;|v->scores = NULL;
+test-encoder-text|encoder/vocab.c|v->charsmap = st == MRA_OK ? map : NULL;|v->n_charsmap = 0;
+test-quantize|encoder/quantize.c|strcmp(name, "token_types.weight") == 0|0
+test-quantize|encoder/quantize.c|a.st_ino == b.st_ino|0
+test-quantize|encoder/quantize.c|if (st != MRA_OK) unlink(w->tmp);|
+test-quantize|encoder/quantize.c|(align - n % align) % align|0
+test-quantize|encoder/quantize.c|atomic_fetch_add(&k->next, 1)*k->step|atomic_fetch_add(&k->next, 1)
+test-quantize|encoder/quantize.c|if (n % ggml_blck_size(type) == 0) return type;|if (n % 32 == 0) return type;
+test-quantize|encoder/quantize.c|if (!is_plain(t->type)) {|if (0) {
 LIST
 echo "mutants: $caught caught, $survived not caught"
 [ "$survived" = 0 ]
