@@ -79,7 +79,7 @@ test-encoder|encoder/encoder.c|if (type < 0 \|\| type >= n_types)|if (0)
 test-encoder|encoder/encoder.c|w->at[i].token < 0 \|\||
 test-encoder|encoder/model.c|m->info.attn.scale = scale;|
 test-encoder|encoder/model.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI : problem[0] == 'x'
-test-encoder|encoder/model.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
+test-model-errors|encoder/model.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
 test-encoder|encoder/context.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
 test-model-errors|encoder/gguf-check.c|if (ne == 0 \|\| ne > limit/total)|if (ne > limit/total)
 test-model-errors|encoder/gguf-check.c|ne > limit/total|0
@@ -102,14 +102,16 @@ test-encoder-text|encoder/model.c|if (t < 0 \|\| seen[t]++ < n[t])|if (t < 0 \|\
 test-encoder-text|encoder/vocab.c|v->lowercase = v->strip_accents = uncased;|
 test-encoder-text|encoder/vocab.c|KEY("seperator_token_id")|KEY("padding_token_id")
 test-encoder-text|encoder/vocab.c|v->scores = scores;|v->scores = NULL;
-test-encoder-text|encoder/vocab.c|v->charsmap = st == MRA_OK ? map : NULL;|v->n_charsmap = 0;
+test-model-errors|encoder/vocab.c|v->charsmap = st == MRA_OK ? map : NULL;|v->n_charsmap = 0;
 test-quantize|encoder/quantize.c|strcmp(name, "token_types.weight") == 0|0
 test-quantize|encoder/quantize.c|a.st_ino == b.st_ino|0
 test-quantize|encoder/quantize.c|if (st != MRA_OK) unlink(w->tmp);|
 test-quantize|encoder/quantize.c|(align - n % align) % align|0
-test-quantize|encoder/quantize.c|atomic_fetch_add(&k->next, 1)*k->step|atomic_fetch_add(&k->next, 1)
+test-quantize|encoder/quantize.c|ggml_quantize_chunk(k->to, rows, k->dst + (size_t) i*k->nb_dst,|ggml_quantize_chunk(k->to, rows, k->dst,
 test-quantize|encoder/quantize.c|if (n % ggml_blck_size(type) == 0) return type;|if (n % 32 == 0) return type;
 test-quantize|encoder/quantize.c|if (!is_plain(t->type)) {|if (0) {
+test-encoder-text|encoder/vocab.c|id >= 0 ? (int32_t) id : find_token(|id >= 0 ? (int32_t) id : -1; (void) (
+test-encoder-device|encoder/model.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
 LIST
 echo "mutants: $caught caught, $survived not caught"
 [ "$survived" = 0 ]

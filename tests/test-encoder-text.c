@@ -1,9 +1,11 @@
 // Texts through the tokenizer a GGUF file describes, against Hugging Face's ids and token types (golden/models/texts.json); and cutting
 // texts to a length.
+#include "gguf-edit.h"
 #include "harness.h"
 #include "mra-encoder.h"
 
 #include <cjson/cJSON.h>
+#include <unistd.h>
 
 static const char * dir;
 
@@ -19,6 +21,26 @@ static cJSON * read_json(const char * name) {
     free(text);
     if (!json) { fprintf(stderr, "%s is not JSON\n", path); exit(1); }
     return json;
+}
+
+// the same model as other converters write it: without a key of ours
+static struct mra_model * load_foreign(const char * path, struct mra_error * err) {
+    char other[] = "/tmp/test-encoder-text-XXXXXX";
+    const int fd = mkstemp(other);
+    if (fd < 0) { perror(other); exit(1); }
+    close(fd);
+    struct gguf_edit e = gguf_edit_open(path);
+    gguf_edit_drop_keys(&e, "mra.");
+    for (const char * const * k = (const char * const []) { "mask", "unknown", "cls", "seperator", "padding", NULL }; *k; k++) {
+        char key[64];
+        snprintf(key, sizeof(key), "tokenizer.ggml.%s_token_id", *k);
+        gguf_remove_key(e.kv, key);
+    }
+    gguf_edit_write(&e, other);
+    gguf_edit_free(&e);
+    struct mra_model * m = mra_model_load(other, &(struct mra_model_params) { .no_mmap = true }, err);
+    unlink(other);
+    return m;
 }
 
 static void check_text(const struct mra_model * m, const char * name, const cJSON * item, int i) {
@@ -52,6 +74,7 @@ static void check_cut(const struct mra_model * m, const char * name) {
         for (size_t i = 0; i < cut.n; i++)  if (cut.data[i].text < 0)  special[1]++; else n[1][cut.data[i].text]++;
         CHECK(special[0] == special[1], "%s: special tokens lost", name);
         CHECK(cut.data[0].id == full.data[0].id && cut.data[cut.n - 1].id == full.data[full.n - 1].id, "%s: ends", name);
+        if (want < full.n) CHECK(n[1][0] == n[0][0] || n[1][1] <= n[1][0] + 1, "%s: the longer text was cut too much", name);
         if (want < full.n) CHECK(n[1][1] == n[0][1] || n[1][0] <= n[1][1] + 1, "%s: the shorter text was cut first (%zu of %zu, %zu of %zu)", name, n[1][0], n[0][0], n[1][1], n[0][1]);
         size_t k = 0; // what is left is a prefix of each text
         for (size_t i = 0; i < full.n && k < cut.n; i++) if (memcmp(&full.data[i], &cut.data[k], sizeof(cut.data[k])) == 0) k++;
@@ -75,8 +98,14 @@ int main(int argc, char ** argv) {
         struct mra_model * m = mra_model_load(path, NULL, &err);
         CHECK(m, "%s", err.msg);
         if (!m) continue;
+        struct mra_model * foreign = load_foreign(path, &err);
+        CHECK(foreign, "%s", err.msg);
         int i = 0;
-        for (const cJSON * item = texts->child; item; item = item->next) check_text(m, texts->string, item, i++);
+        for (const cJSON * item = texts->child; item; item = item->next, i++) {
+            check_text(m, texts->string, item, i);
+            if (foreign) check_text(foreign, "foreign", item, i);
+        }
+        mra_model_free(foreign);
         check_cut(m, texts->string);
         printf("%-12s %d texts\n", texts->string, i);
         mra_model_free(m);

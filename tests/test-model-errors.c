@@ -224,6 +224,45 @@ static void check_wrong(void) {
     }
 }
 
+// what takes more than one change
+static void check_more(void) {
+    static const char * const mlm[] = { "mlm.dense.weight", "mlm.dense.bias", "mlm.norm.weight", "mlm.norm.bias", "mlm.output.bias" };
+    struct gguf_edit e = gguf_edit_open(golden("roberta"));
+    for (int i = 0; i < 5; i++) gguf_edit_drop(&e, mlm[i]);
+    gguf_edit_drop(&e, "token_embd.weight");
+    gguf_edit_add(&e, "token_embd.weight", GGML_TYPE_F32, 64, 299);
+    gguf_edit_write(&e, path);
+    gguf_edit_free(&e);
+    expect(path, "fewer embeddings than tokens", MRA_ERR_FORMAT, "only 299 embeddings");
+
+    e = gguf_edit_open(golden("xlm-roberta"));
+    const uint8_t map[3] = { 1, 2, 3 };
+    gguf_remove_key(e.kv, "tokenizer.ggml.precompiled_charsmap");
+    gguf_set_arr_data(e.kv, "tokenizer.ggml.precompiled_charsmap", GGUF_TYPE_UINT8, map, 3);
+    gguf_edit_write(&e, path);
+    gguf_edit_free(&e);
+    expect(path, "charsmap", MRA_ERR_FORMAT, "");
+
+    e = gguf_edit_open(golden("roberta"));
+    const int32_t types[2] = { 1, 1 };
+    gguf_remove_key(e.kv, "tokenizer.ggml.token_type");
+    gguf_set_arr_data(e.kv, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types, 2);
+    gguf_edit_write(&e, path);
+    gguf_edit_free(&e);
+    expect(path, "two types", MRA_ERR_FORMAT, "but 2 types");
+
+    // fewer labels than classes: a model without labels
+    e = gguf_edit_open(golden("roberta"));
+    const char * label = "one";
+    gguf_remove_key(e.kv, "bert.classifier.output_labels");
+    gguf_set_arr_str(e.kv, "bert.classifier.output_labels", &label, 1);
+    gguf_edit_write(&e, path);
+    gguf_edit_free(&e);
+    struct mra_model * m = mra_model_load(path, NULL, NULL);
+    CHECK(m && mra_model_info(m).n_class == 3 && !mra_model_label(m, 0) && !mra_model_label(m, 2), "one label for three classes");
+    mra_model_free(m);
+}
+
 // headers no writer makes
 struct bytes { unsigned char data[512]; size_t n; };
 static void put(struct bytes * b, const void * x, size_t n) { memcpy(b->data + b->n, x, n); b->n += n; }
@@ -297,6 +336,7 @@ int main(int argc, char ** argv) {
     const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
     check_headers();
     check_wrong();
+    check_more();
     static const char * const names[] = { "roberta", "bert", "xlm-roberta", "mra-sparse" };
     for (int i = 0; i < 4; i++) {
         check_truncated(names[i]);
