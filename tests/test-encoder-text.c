@@ -1,5 +1,5 @@
 // Texts through the tokenizer a GGUF file describes, against Hugging Face's ids and token types (golden/models/texts.json); and cutting
-// texts to a length.
+// texts to a length. With a model and a file of cases (golden/minilm.json): its sentence embeddings, too.
 #include "gguf-edit.h"
 #include "harness.h"
 #include "mra-encoder.h"
@@ -7,11 +7,7 @@
 #include <cjson/cJSON.h>
 #include <unistd.h>
 
-static const char * dir;
-
-static cJSON * read_json(const char * name) {
-    char path[1024];
-    snprintf(path, sizeof(path), "%s/%s", dir, name);
+static cJSON * read_json(const char * path) {
     FILE * f = fopen(path, "rb");
     if (!f) { perror(path); exit(1); }
     char * text = calloc(1, 1 << 20);
@@ -87,10 +83,48 @@ static void check_cut(const struct mra_model * m, const char * name) {
     mra_token_list_free(&cut);
 }
 
+// {"cases": [{"text", "ids", "embedding"}]}
+static void check_embeddings(const char * path, const char * cases) {
+    cJSON * all = read_json(cases);
+    struct mra_error err = {0};
+    struct mra_model * m = mra_model_load(path, NULL, &err);
+    struct mra_context * ctx = m ? mra_context_new(m, NULL, &err) : NULL;
+    CHECK(ctx, "%s", err.msg);
+    double worst = 0, worst_cos = 1;
+    int n = 0;
+    for (const cJSON * item = cJSON_GetObjectItem(all, "cases")->child; ctx && item; item = item->next, n++) {
+        const char * text = cJSON_GetStringValue(cJSON_GetObjectItem(item, "text"));
+        const cJSON * ids = cJSON_GetObjectItem(item, "ids"), * want = cJSON_GetObjectItem(item, "embedding");
+        struct mra_token_list list = {0};
+        struct mra_result r = {0};
+        CHECK(mra_model_tokenize(m, text, strlen(text), NULL, 0, 0, &list, &err) == MRA_OK, "%s", err.msg);
+        CHECK((int) list.n == cJSON_GetArraySize(ids), "case %d: %zu tokens", n, list.n);
+        for (int i = 0; i < (int) list.n && i < cJSON_GetArraySize(ids); i++) CHECK(list.data[i].id == cJSON_GetArrayItem(ids, i)->valueint, "case %d, token %d", n, i);
+        struct mra_seq seq = { .n = (int) list.n, .tokens = list.data };
+        CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_POOLED }, &r, &err) == MRA_OK && r.n_cols == cJSON_GetArraySize(want), "case %d: %s", n, err.msg);
+        int i = 0;
+        double ab = 0, aa = 0, bb = 0;
+        for (const cJSON * x = want->child; r.data && x; x = x->next, i++) {
+            worst = fmax(worst, fabs(r.data[i] - x->valuedouble));
+            ab += r.data[i]*x->valuedouble; aa += (double) r.data[i]*r.data[i]; bb += x->valuedouble*x->valuedouble;
+        }
+        worst_cos = fmin(worst_cos, ab/sqrt(aa*bb));
+        mra_token_list_free(&list);
+    }
+    printf("%s: %d texts, largest difference %.1e, smallest cosine %.6f\n", path, n, worst, worst_cos);
+    CHECK(worst_cos > .9, "cosine %g", worst_cos);
+    if (m && strcmp(mra_model_info(m).type, "f32") == 0) CHECK(worst < 1e-5, "embeddings are %.1e off", worst);
+    mra_context_free(ctx);
+    mra_model_free(m);
+    cJSON_Delete(all);
+}
+
 int main(int argc, char ** argv) {
-    if (argc != 2) { fprintf(stderr, "usage: %s golden/models\n", argv[0]); return 2; }
-    dir = argv[1];
-    cJSON * all = read_json("texts.json");
+    if (argc != 2 && argc != 4) { fprintf(stderr, "usage: %s golden/models [model.gguf cases.json]\n", argv[0]); return 2; }
+    const char * dir = argv[1];
+    char json[1024];
+    snprintf(json, sizeof(json), "%s/texts.json", dir);
+    cJSON * all = read_json(json);
     for (const cJSON * texts = all->child; texts; texts = texts->next) {
         char path[1024];
         struct mra_error err = {0};
@@ -111,5 +145,6 @@ int main(int argc, char ** argv) {
         mra_model_free(m);
     }
     cJSON_Delete(all);
+    if (argc == 4) check_embeddings(argv[2], argv[3]);
     return summary("test-encoder-text");
 }
