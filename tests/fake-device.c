@@ -66,6 +66,7 @@ static ggml_backend_t dev_init(ggml_backend_dev_t d, const char * params) {
     b->guid    = &guid;
     b->device  = d;
     b->context = ggml_backend_cpu_init();
+    ggml_backend_cpu_set_n_threads(b->context, 1);
     b->iface.get_name      = backend_name;
     b->iface.free          = backend_free;
     b->iface.graph_compute = backend_compute;
