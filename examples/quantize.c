@@ -17,7 +17,8 @@ static const struct arg_opt opts[] = {
 
 static const char about[] =
     "Writes the model with its weight matrices in another type. Embeddings of positions and token types,\n"
-    "norms, biases and the classifier's output layer stay as they are.";
+    "norms, biases and the classifier's output layer stay as they are; attn_v gets more bits: f16 in\n"
+    "a q8_0 file, q8_0 in smaller ones.";
 
 static const char notes[] =
     "TYPE, with bits per weight:\n"

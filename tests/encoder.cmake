@@ -28,3 +28,7 @@ if (GGML_MRA_GGML_SRC) # a device needs a header that ggml does not install
     target_sources(test-encoder-device PRIVATE ${CMAKE_CURRENT_LIST_DIR}/fake-device.c)
     target_include_directories(test-encoder-device PRIVATE ${GGML_MRA_GGML_SRC}/src)
 endif()
+if (TARGET mra-quantize AND TARGET test-encoder-text AND Python3_FOUND)
+    add_test(NAME minilm COMMAND ${CMAKE_CURRENT_LIST_DIR}/minilm.sh ${PROJECT_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+    set_tests_properties(minilm PROPERTIES FIXTURES_REQUIRED python TIMEOUT 600)
+endif()

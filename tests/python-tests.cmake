@@ -2,7 +2,7 @@
 # The environment is made by a test of its own, so that a build without network only fails these tests.
 find_package(Python3 3.10 COMPONENTS Interpreter)
 if (Python3_FOUND)
-    set(venv ${CMAKE_BINARY_DIR}/python-tests)
+    set(venv ${CMAKE_BINARY_DIR}/venv) # make demo uses it too
     add_test(NAME python-environment
         COMMAND sh -c "test -x '${venv}/bin/python' || '${Python3_EXECUTABLE}' -m venv '${venv}' && '${venv}/bin/python' -m pip install --quiet --disable-pip-version-check -r '${PROJECT_SOURCE_DIR}/convert/requirements.txt'")
     set_tests_properties(python-environment PROPERTIES FIXTURES_SETUP python TIMEOUT 600)

@@ -18,10 +18,11 @@ ROWS_AT_ONCE = 4096
 
 
 def storage_type(output: Output, type_: str) -> Q:
-    """Norms, biases, positions and token types stay F32; rows that Q8_0 cannot split into blocks of 32 become F16."""
+    """Norms, biases, positions and token types stay F32; rows that Q8_0 cannot split into blocks of 32 become F16, and so do the
+    matrices of attention's values, whose errors go straight into the output (mra-quantize does the same)."""
     if type_ == "f32" or len(output.shape) == 1 or output.name in NEVER_QUANTIZED:
         return Q.F32
-    if type_ == "f16" or output.shape[-1] % 32:
+    if type_ == "f16" or output.shape[-1] % 32 or output.name.endswith(".attn_v.weight"):
         return Q.F16
     return Q.Q8_0
 

@@ -159,7 +159,8 @@ struct mra_quantize_result { size_t n_in, n_out; int n_quantized, n_fallback; };
 // "q8_0", "f16", ...: a type mra_quantize can write, or GGML_TYPE_COUNT
 enum ggml_type mra_quantize_type(const char * name);
 
-// Embeddings of positions and token types, norms, biases and the classifier's output stay as they are. Writes out_path under a
+// Embeddings of positions and token types, norms, biases and the classifier's output stay as they are; attn_v gets f16 in a q8_0 file,
+// q8_0 in smaller ones. Writes out_path under a
 // temporary name and renames it when it is complete. result may be NULL.
 enum mra_status mra_quantize(const char * in_path, const char * out_path, const struct mra_quantize_params * params,
         struct mra_quantize_result * result, struct mra_error * err);
