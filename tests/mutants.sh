@@ -1,7 +1,7 @@
 #!/bin/sh
 # Seeded bugs: each line changes one place of a copy of the sources; a test that names it must then fail. A mutant that
 # survives means a test that cannot fail. Opt-in (make mutants): it rebuilds the kernels for every line.
-# usage: mutants.sh SOURCE BUILD   (BUILD: a configured build folder; only its ggml is reused)
+# usage: mutants.sh SOURCE BUILD [WORD]   BUILD: a configured build folder, only its ggml is reused; WORD: only lines that have it
 set -u
 src=$(cd "$1" && pwd); build=$(cd "$2" && pwd); work=$build/mutants
 ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
@@ -13,6 +13,7 @@ cmake --build "$work/build" -j 2 --target test-ops test-attn test-golden test-sc
 caught=0; survived=0
 while IFS='|' read test file from to; do # \| is a bar of the source
     case "$test" in ''|'#'*) continue ;; esac
+    case "$test $file" in *"${3:-}"*) ;; *) continue ;; esac
     test=$(echo $test); file=$(echo $file)
     case "$file" in encoder/*) file=ggml-mra/$file ;; *) file=ggml-mra/src/$file ;; esac
     cp "$work/$file" "$work/saved"
@@ -38,7 +39,7 @@ test-ops    |compute.c|<= diag_n/2)|< diag_n/2)
 test-ops    |compute.c|w[n] = (float) min_i(c->g, n_k - col*c->g);|w[n] = (float) c->g;
 test-ops    |cpu/coarse.inc|if (corr != 1) for|if (0) for
 test-ops    |cpu/block-sparse-attn.inc|v_load(o + c)*v_set1(corr[r])|v_load(o + c)
-test-ops    |cpu/block-sparse-attn.inc|j + 16 <= n_key && (!idx|(!idx
+test-ops    |cpu/block-sparse-attn.inc|(size_t) idx[j + m] : first + (j|(size_t) idx[j] : first + (j
 test-ops    |cpu/block-sparse-attn.inc|t == g \|\| j >= a->n_k|t == g
 test-attn   |cpu/columns.inc|l0[w->nb - 1] *= (float) (a->n_k - (w->nb - 1)*G)/G;|
 test-attn   |cpu/columns.inc|for (int t = tail; t < G; t++) c[i][t] = -INFINITY;|(void) tail;
@@ -50,7 +51,7 @@ test-attn   |attn.c|if (i == 0) zero_rows(&a, a.n_k > 0 ? a.n_q : 0, n_rows);|(v
 test-attn   |pack.c|const int64_t head_kv = j->q ? head/(j->q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
 test-attn   |pack.c|if (ith == 0) atomic_store_explicit|if (0) atomic_store_explicit
 test-attn   |node.c|lq = n_q == n_k ? lk : r.n_q;|lq = r.n_q;
-test-golden |cpu/columns.inc|const float inv = 1.0f/n;|const float inv = 1.0f/H;
+test-golden |cpu/columns.inc|w->x0 + i, w->x0 + i + 1);|w->x0, w->x0 + 1);
 test-golden |mra-attn.c|(uint16_t) (i ? 0 : a->first_n)|0
 test-sched  |cpu/vec.h|p = v_fma(p, f, v_set1(2.402265e-1f));|p = v_fma(p, f, v_set1(2.5e-1f));
 test-errors |node.c|if (k->ne[2] != v->ne[2]) return|if (0) return
