@@ -33,8 +33,8 @@ test-ops    |cpu/block-score.inc|for (int t = c; t < d; t++)|for (int t = c; t <
 test-ops    |compute.c|fill_inf(out + n, c->n_bk - n);|(void) fill_inf;
 test-ops    |cpu/topk-blocks.inc|x[i] == th.t && n_eq-- > 0|x[i] == th.t
 test-ops    |cpu/topk-blocks.inc|if (th.n_ge == m)|if (th.n_ge >= m)
-test-ops    |compute.c|named_key(r.s[i] - max, named) : r.s[i] - max;|named_key(r.s[i], named) : r.s[i];
-test-encoder|compute.c|named_key(r.s[i] - max, named) : r.s[i] - max;|r.s[i] - max + named*MRA_PRIOR : r.s[i] - max;
+test-ops    |compute.c|mra_named_key(r.s[i] - max, named) : r.s[i] - max;|mra_named_key(r.s[i], named) : r.s[i];
+test-encoder|compute.c|mra_named_key(r.s[i] - max, named) : r.s[i] - max;|r.s[i] - max + named*1e6f : r.s[i] - max;
 test-ops    |compute.c|<= diag_n/2)|< diag_n/2)
 test-ops    |compute.c|w[n] = (float) min_i(c->g, n_k - col*c->g);|w[n] = (float) c->g;
 test-ops    |cpu/coarse.inc|if (corr != 1) for|if (0) for
@@ -43,7 +43,7 @@ test-ops    |cpu/block-sparse-attn.inc|(size_t) idx[j + m] : first + (j|(size_t)
 test-ops    |cpu/block-sparse-attn.inc|t == g \|\| j >= a->n_k|t == g
 test-attn   |cpu/columns.inc|l0[w->nb - 1] *= (float) (a->n_k - (w->nb - 1)*G)/G;|
 test-attn   |cpu/columns.inc|for (int t = tail; t < G; t++) c[i][t] = -INFINITY;|(void) tail;
-test-attn   |cpu/columns.inc|u[y] += MRA_PRIOR;|u[y] += 0;
+test-attn   |cpu/columns.inc|u[y] = mra_named_key(u[y], mra_columns_named(a, w->x0 + i, y));|u[y] += mra_columns_named(a, w->x0 + i, y);
 test-attn   |cpu/columns.inc|for (int t = 0; t < n_e; t++) l0[e[t]] = -INFINITY;|
 test-attn   |cpu/pack.inc|mx = v_max(x, mx); mn = v_min(x, mn);|mx = v_max(x, mx);
 test-attn   |cpu/pack.inc|memset(dst + (size_t) d*es, 0, (size_t) (ld - d)*es);|

@@ -43,6 +43,7 @@ static const struct attn_case cases[] = {
     { "columns const",    DATA_CONST,  128, 128, 32,  32, 1, 1, 1, {0},           F32, 0, "columns", 1,    { 3, 20},   0, 0, ROWMAX, 2e-5 },
     { "columns huge",     DATA_HUGE,   256, 256, 64,  64, 2, 2, 1, {256},         F32, 0, "columns", .125, {0},        0, 0, ROWMAX, 2e-3 },
     { "columns priors",   DATA_GRID,   512, 512, 64,  64, 2, 2, 1, {0},           F32, 0, "columns", 1,    { 6, 50},   2, 3, ROWMAX, 2e-5 },
+    { "columns many priors", DATA_GRID, 512, 512, 64, 64, 2, 2, 1, {0},           F32, 0, "columns", 1,    { 3, 30},   6, 5, ROWMAX, 2e-5 },
     { "columns one key",  DATA_NORMAL,  40,   1, 64,  64, 1, 1, 1, {0},           F32, 0, "columns", .125, {0},        0, 0, ROWMAX, 1e-5 },
     { "columns m2=0",     DATA_GRID,   128, 128, 64,  64, 1, 1, 1, {0},           F32, 0, "columns", 1,    { 3, 0},    0, 0, ROWMAX, 2e-5 },
     { "columns padded",   DATA_NORMAL, 100, 100, 64,  64, 1, 1, 3, {0, 1, 100},   F32, 1, "columns", .25f, {0},        0, 0, ROWMAX, 2e-5 },

@@ -1,9 +1,7 @@
 // The single operators on the CPU: walks the tensors, splits the work by thread, calls the kernels.
 #include "node.h"
 
-#include <float.h>
 #include <math.h>
-#include <string.h>
 
 void mra_compute(struct ggml_tensor * dst, int ith, int nth, void * userdata) {
     (void) userdata;
@@ -121,19 +119,6 @@ void mra_compute_score(struct ggml_tensor * dst, const struct mra_node * p, int 
     }
 }
 
-// (named, key) as one float in the same order, with 20 bits of the key: a large number added to it would round it away
-static float named_key(float key, int named) {
-    if (!(key >= -FLT_MAX)) return key; // -inf stays what is never chosen
-    uint32_t u;
-    key += 0.0f; // -0 becomes 0
-    memcpy(&u, &key, sizeof(u));
-    u = u >> 31 ? ~u : u | 1u << 31; // the order of floats as that of unsigned numbers
-    u = (u >> 3) + ((uint32_t) (named + 2) << 29);
-    u = u >> 31 ? u ^ 1u << 31 : ~u;
-    memcpy(&key, &u, sizeof(u));
-    return key;
-}
-
 // sort keys of row x: cells that more priors name first, then by score, less the row's maximum; returns how many
 static int row_keys(float * keys, const struct cells * c, int x, const struct mra_node * p) {
     const int first_n = p->u.topk.first_n, diag_n = p->u.topk.diag_n;
@@ -146,7 +131,7 @@ static int row_keys(float * keys, const struct cells * c, int x, const struct mr
     }
     for (int it = 0; next_run(c, x, &it, &r); ) for (int i = 0; i < r.n; i++) {
         const int y = r.y + i, named = (x < first_n) + (y < first_n) + (diag_n > 0 && (x > y ? x - y : y - x) <= diag_n/2);
-        keys[n++] = first_n || diag_n ? named_key(r.s[i] - max, named) : r.s[i] - max;
+        keys[n++] = first_n || diag_n ? mra_named_key(r.s[i] - max, named) : r.s[i] - max;
     }
     return n;
 }

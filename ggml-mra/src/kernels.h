@@ -2,9 +2,11 @@
 // level - is one table of this type. Kernels trust what is said here; ops check it before.
 #pragma once
 
+#include <float.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum mra_type { MRA_F32, MRA_F16 };
 
@@ -16,7 +18,6 @@ enum {
     MRA_PANEL       = 32, // block columns per panel of the packed block statistics
 };
 
-#define MRA_PRIOR        1e6f // added to the score of a cell for each prior that names it
 #define MRA_ROUND_UP(x, m) (((x) + (m) - 1)/(m)*(m))
 
 // Rows of one head of one sequence as they lie in a tensor: row t starts at data + t*stride bytes.
@@ -56,6 +57,26 @@ struct mra_head {
     bool            sparse;   // drop what is not kept
     int             group;    // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
 };
+
+// (number of priors that name a cell, its score) as one float in the same order, with 20 bits of the score's fraction: a large
+// number added to it would round it away
+static inline float mra_named_key(float key, int named) {
+    if (!(key >= -FLT_MAX)) return key; // -inf stays what is never chosen
+    uint32_t u;
+    key += 0.0f; // -0 becomes 0
+    memcpy(&u, &key, sizeof(u));
+    u = u >> 31 ? ~u : u | 1u << 31; // the order of floats as that of unsigned numbers
+    u = (u >> 3) + ((uint32_t) (named + 2) << 29);
+    u = u >> 31 ? u ^ 1u << 31 : ~u;
+    memcpy(&key, &u, sizeof(u));
+    return key;
+}
+
+// how many priors of the columns frame name key block y for query block x
+static inline int mra_columns_named(const struct mra_head * a, int x, int y) {
+    const int off = y - x*MRA_QUERY_BLOCK/a->g;
+    return (y < a->first_n) + (a->diag_n > 0 && (off < 0 ? -off : off) <= a->diag_n/2);
+}
 
 struct mra_kernels {
     const char * name;

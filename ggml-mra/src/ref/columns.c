@@ -32,7 +32,7 @@ static double stat(struct mra_rows x, int first, int n, int c, double * lo, doub
 
 // blocks[y] = score to expand by, l0[y] = pooled score; expands the m1 best
 static void expand(const struct mra_head * a, const double * qm, int x, struct cell * blocks, double * l0) {
-    const int nb = (a->n_k + a->g - 1)/a->g, y0 = x*H/a->g;
+    const int nb = (a->n_k + a->g - 1)/a->g;
     for (int y = 0; y < nb; y++) {
         const int first = y*a->g, n = a->n_k - first < a->g ? a->n_k - first : a->g;
         double u = 0, lo, hi;
@@ -42,9 +42,7 @@ static void expand(const struct mra_head * a, const double * qm, int x, struct c
             u     += fmax(qm[c]*lo, qm[c]*hi);
         }
         if (!a->bound) u = l0[y];
-        // in F32, as the kernels have it: blocks named by a prior are told apart to about 1/16 only
-        if (y < a->first_n) u = (float) u + MRA_PRIOR;
-        if (a->diag_n > 0 && y >= y0 - a->diag_n/2 && y <= y0 + a->diag_n/2) u = (float) u + MRA_PRIOR;
+        if (a->first_n || a->diag_n) u = mra_named_key((float) u, mra_columns_named(a, x, y));
         l0[y] *= a->scale;
         blocks[y] = (struct cell) { .s = u, .id = y };
     }
