@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTS = 48 };
+enum { MAX_OPTS = 64 };
 
 static void print_line(const char * program, const char * fmt, va_list ap) {
     fprintf(stderr, "%s: ", program);
@@ -32,11 +32,9 @@ void fatal(const char * program, const char * fmt, ...) {
     exit(1);
 }
 
-static void print_help(const struct args * a) {
-    static const struct arg_opt help = { 'h', "help", NULL, "this text" };
-    printf("usage: %s %s\n\n%s\n\noptions:\n", a->program, a->usage, a->about);
-    for (int i = 0; i <= a->n_opt; i++) {
-        const struct arg_opt * o = i < a->n_opt ? &a->opts[i] : &help;
+static void print_options(const struct arg_opt * opts, int n) {
+    for (int i = 0; i < n; i++) {
+        const struct arg_opt * o = &opts[i];
         if (!o->help) continue;
         char head[64], letter[8] = "    ";
         if (o->id < 256) snprintf(letter, sizeof(letter), "-%c, ", o->id);
@@ -48,6 +46,15 @@ static void print_help(const struct args * a) {
             text = end ? end + 1 : NULL;
         }
     }
+}
+
+static void print_help(const struct args * a) {
+    static const struct arg_opt help = { 'h', "help", NULL, "this text" };
+    printf("usage: %s %s\n\n%s\n\noptions:\n", a->program, a->usage, a->about);
+    print_options(a->opts, a->n_opt);
+    if (a->n_common) printf("\noptions of all programs:\n");
+    print_options(a->common, a->n_common);
+    print_options(&help, 1);
     if (a->notes) printf("\n%s\n", a->notes);
 }
 
@@ -60,15 +67,16 @@ int args_next(struct args * a, int argc, char ** argv) {
     struct option longs[MAX_OPTS + 2] = {{0}};
     char shorts[2*MAX_OPTS + 4] = ":h"; // ':' tells a missing value from an unknown option
     size_t n_short = 2;
-    for (int i = 0; i < a->n_opt && i < MAX_OPTS; i++) {
-        const struct arg_opt * o = &a->opts[i];
+    const int n_opt = a->n_opt + a->n_common;
+    for (int i = 0; i < n_opt && i < MAX_OPTS; i++) {
+        const struct arg_opt * o = i < a->n_opt ? &a->opts[i] : &a->common[i - a->n_opt];
         longs[i] = (struct option) { o->name, o->value ? required_argument : no_argument, NULL, o->id };
         if (o->id < 256) {
             shorts[n_short++] = (char) o->id;
             if (o->value) shorts[n_short++] = ':';
         }
     }
-    longs[a->n_opt] = (struct option) { "help", no_argument, NULL, 'h' };
+    longs[n_opt] = (struct option) { "help", no_argument, NULL, 'h' };
     opterr = 0;
     const int at = optind ? optind : 1;
     int which = -1;
@@ -87,6 +95,18 @@ int args_next(struct args * a, int argc, char ** argv) {
 
 void args_end(const struct args * a, int argc, char ** argv) {
     if (optind < argc) usage_error(a->program, "unexpected '%s' (see --help)", argv[optind]);
+}
+
+int args_choice(const struct args * a, const char * names) {
+    const size_t n = strlen(a->value);
+    const char * s = names;
+    for (int i = 0; ; i++) {
+        const char * end = strchrnul(s, '|');
+        if ((size_t) (end - s) == n && memcmp(s, a->value, n) == 0) return i;
+        if (!*end) break;
+        s = end + 1;
+    }
+    usage_error(a->program, "%s: '%s' is not one of %s", a->name, a->value, names);
 }
 
 static double real_at(const struct args * a, const char * s, const char ** end, double lo, double hi) {

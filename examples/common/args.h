@@ -19,6 +19,8 @@ struct args {
     const char *           about;
     const struct arg_opt * opts;    // n_opt of them; -h, --help is added
     int                    n_opt;
+    const struct arg_opt * common;  // n_common more, listed behind them; may be NULL
+    int                    n_common;
     const char *           notes;   // after the options: examples, formats; may be NULL
     // the option at hand
     const char *           name;    // as the user wrote it: "-n", "--heads"
@@ -35,6 +37,9 @@ int64_t args_int  (const struct args * a, int64_t lo, int64_t hi);
 double  args_real (const struct args * a, double lo, double hi); // also 1/8
 int     args_ints (const struct args * a, int64_t lo, int64_t hi, int64_t * list, int max);
 int     args_reals(const struct args * a, double lo, double hi, double * list, int max);
+
+// The index of the value in "first|second|..."
+int     args_choice(const struct args * a, const char * names);
 
 #if defined(__GNUC__)
 #    define ARGS_PRINTF __attribute__((format(printf, 2, 3), noreturn))

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static int write_errno; // of the first write that failed
@@ -77,4 +78,34 @@ void progress_clear(void) {
     fputs("\r\033[K", stderr);
     fflush(stderr);
     shown = false;
+}
+
+static double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec + (double) t.tv_nsec*1e-9;
+}
+
+static const char * fmt_time(char cell[32], double s) {
+    const long long t = (long long) (s + .5);
+    if (t >= 3600) snprintf(cell, 32, "%lld:%02lld:%02lld", t/3600, t/60%60, t%60);
+    else           snprintf(cell, 32, "%lld:%02lld", t/60, t%60);
+    return cell;
+}
+
+void progress_records(int64_t n, double fraction) {
+    enum { WIDTH = 24 };
+    static double first = -1, first_fraction, last;
+    static int64_t first_n;
+    const double now = seconds();
+    if (first < 0) { first = now; first_n = n; first_fraction = fraction; }
+    if (!isatty(STDERR_FILENO) || (shown && now - last < .1)) return;
+    last = now;
+    const double t = now - first, rate = t > 0 ? (double) (n - first_n)/t : 0, f = fraction > 1 ? 1 : fraction;
+    char bar[WIDTH + 1], cell[32];
+    if (f < 0) { progress("%lld records  %.1f/s  %s", (long long) n, rate, fmt_time(cell, t)); return; }
+    for (int i = 0; i < WIDTH; i++) bar[i] = i < (int) (f*WIDTH) ? '#' : '.';
+    bar[WIDTH] = 0;
+    const double left = f > first_fraction ? t*(1 - f)/(f - first_fraction) : -1;
+    progress("[%s] %3.0f%%  %lld records  %.1f/s  ETA %s", bar, 100*f, (long long) n, rate, left < 0 ? "?" : fmt_time(cell, left));
 }

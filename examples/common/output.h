@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct cJSON;
 
@@ -40,3 +41,5 @@ __attribute__((format(printf, 1, 2)))
 #endif
 void progress(const char * fmt, ...); // replaces the line
 void progress_clear(void);
+// A bar with the rate and the time left: n records are done, `fraction` of the input (negative: not known). At most ten times a second.
+void progress_records(int64_t n, double fraction);
