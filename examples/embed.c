@@ -115,6 +115,8 @@ static void collect_chunks(struct stream * s, struct item * it, const float * ro
         for (int p = 0; p < parts; p++, c++) { // of even length
             const int a = (int) ((int64_t) it->seqs[i].n*p/parts), b = (int) ((int64_t) it->seqs[i].n*(p + 1)/parts);
             span(it->seqs[i].tokens + a, b - a, c);
+            c->start = stream_offset(s, c->start);
+            c->end   = stream_offset(s, c->end);
             const bool token = n == 1 && (e->pooling == MRA_POOLING_CLS || e->pooling == MRA_POOLING_LAST);
             const int from = token && e->pooling == MRA_POOLING_LAST ? b - 1 : a, count = token ? 1 : b - a;
             pool(e->pooling, rows + (int64_t) from*n_cols, count, n_cols, r->data + (c - r->chunks)*e->dims, e->dims);

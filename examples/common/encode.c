@@ -42,22 +42,10 @@ static void too_long(struct stream * s, struct item * it) {
     item_fail(it, MRA_ERR_TOO_LONG, why);
 }
 
-static bool add_prefix(struct record * r, const char * prefix) {
-    const size_t n = strlen(prefix);
-    char * p = malloc(n + r->n_text + 1);
-    if (!p) return false;
-    memcpy(p, prefix, n);
-    memcpy(p + n, r->text, r->n_text + 1);
-    free(r->text);
-    r->text    = p;
-    r->n_text += n;
-    return true;
-}
-
 void item_tokenize(struct stream * s, struct item * it) {
     struct record * r = &it->rec;
-    if (s->o->prefix && !add_prefix(r, s->o->prefix)) { item_fail(it, MRA_ERR_MEMORY, "out of memory"); return; }
     if (!s->pairs) { free(r->pair); r->pair = NULL; r->n_pair = 0; }
+    if (s->pair && !r->pair && (r->pair = strdup(s->pair))) r->n_pair = strlen(s->pair);
     if (mra_tokenize(mra_model_tokenizer(s->model), r->text, r->n_text, r->pair, r->n_pair, MRA_TOKENIZE_ADD_SPECIAL, &it->list, &it->err) != MRA_OK) {
         it->failed = true;
         return;

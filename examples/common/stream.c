@@ -107,6 +107,23 @@ void item_fail(struct item * it, enum mra_status code, const char * why) {
     mra_fail(&it->err, code, "%s", why);
 }
 
+static bool add_prefix(struct record * r, const char * prefix) {
+    const size_t n = strlen(prefix);
+    char * p = malloc(n + r->n_text + 1);
+    if (!p) return false;
+    memcpy(p, prefix, n);
+    memcpy(p + n, r->text, r->n_text + 1);
+    free(r->text);
+    r->text    = p;
+    r->n_text += n;
+    return true;
+}
+
+uint32_t stream_offset(const struct stream * s, uint32_t at) {
+    const size_t n = s->o->prefix ? strlen(s->o->prefix) : 0;
+    return at > n ? at - (uint32_t) n : 0;
+}
+
 // the next records, as many as make a window or as there are for now
 static enum input_state fill_window(struct stream * s) {
     const int64_t most = (int64_t) (s->o->batch_tokens ? s->o->batch_tokens : 8192)*WINDOW_BATCHES, from = s->in.offset;
@@ -130,7 +147,9 @@ static enum input_state fill_window(struct stream * s) {
         if (resume_has(s, &it->rec)) { s->n_skipped++; s->done_bytes = it->rec.end; item_free(it); continue; }
         const double t = now_ms();
         if (it->rec.status != MRA_OK) item_fail(it, it->rec.status, it->rec.error);
-        else item_tokenize(s, it);
+        if (!it->failed && s->o->prefix && !add_prefix(&it->rec, s->o->prefix)) item_fail(it, MRA_ERR_MEMORY, "out of memory");
+        if (!it->failed && s->record) s->record(s, it);
+        if (!it->failed) item_tokenize(s, it);
         if (!it->failed && s->prepare) s->prepare(s, it);
         s->tokenize_ms += now_ms() - t;
         n_tokens += it->n_tokens;

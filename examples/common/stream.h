@@ -39,9 +39,10 @@ struct stream {
 
     struct mra_output      want;
     void *                 user;
-    // all may be NULL. prepare: after tokenizing; may fail the item. collect: rows of the item as computed -> item->result; called in
+    // all may be NULL. record: before tokenizing, prepare: behind it; both may fail the item. collect: rows of the item as computed -> item->result; called in
     // any order. emit: in the order of the input, writes one record to `out`; also for failed items if emit_failed. begin and end: around
     // all records.
+    void (*record) (struct stream * s, struct item * it);
     void (*prepare)(struct stream * s, struct item * it);
     void (*collect)(struct stream * s, struct item * it, const float * rows, int64_t n_rows, int64_t n_cols);
     void (*emit)   (struct stream * s, struct item * it);
@@ -50,6 +51,7 @@ struct stream {
     void (*flushed)(struct stream * s);        // whenever the window is written
     bool                   emit_failed;
     bool                   pairs;              // records may have a second text; else it is ignored
+    const char *           pair;               // the second text of all that have none; may be NULL
 
     uint32_t *             finished;           // --resume: [n_finished] hash of the id at a line of the input, 0: not done
     int64_t                n_finished;
@@ -69,6 +71,8 @@ void stream_json_head(struct stream * s, const struct item * it);
 // ..., "verify": {...}}
 void stream_json_tail(struct stream * s, const struct item * it);
 void stream_line_end(struct stream * s); // and of the record
+// a byte of a record's text, with --prefix in front of it -> of the text as it was given
+uint32_t stream_offset(const struct stream * s, uint32_t at);
 // the id without quotes, or the line
 void stream_name(struct stream * s, const struct item * it);
 
