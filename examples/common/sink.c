@@ -99,7 +99,7 @@ void sink_commit(struct sink * s) {
 // a write failed with `done` bytes of buf in the file: back to the end of a record
 static void cut(struct sink * s, size_t done) {
     size_t keep = 0;
-    for (size_t i = 0; i < s->n_ends && s->ends[i] <= done; i++) keep = s->ends[i];
+    for (size_t i = 0; i < s->n_ends && s->ends[i] <= done; i++) { s->before = s->offset + (int64_t) keep; keep = s->ends[i]; }
     if (s->regular && ftruncate(s->fd, s->offset + (int64_t) keep) == 0) lseek(s->fd, s->offset + (int64_t) keep, SEEK_SET);
     s->offset += (int64_t) keep;
 }
@@ -111,9 +111,22 @@ bool sink_flush(struct sink * s) {
         if (w > 0) done += (size_t) w;
         else if (w < 0 && errno != EINTR) { s->error = errno; cut(s, done); }
     }
-    if (!s->error) s->offset += (int64_t) s->n;
+    if (!s->error) {
+        if (s->n_ends) s->before = s->offset + (int64_t) (s->n_ends > 1 ? s->ends[s->n_ends - 2] : 0);
+        s->offset += (int64_t) s->n;
+    }
     s->n = s->n_ends = 0;
     return !s->error;
+}
+
+void sink_retry(struct sink * s) {
+    if (s->regular) s->error = 0;
+}
+bool sink_back(struct sink * s) {
+    if (!s->regular || ftruncate(s->fd, s->before) != 0 || lseek(s->fd, s->before, SEEK_SET) != s->before) return false;
+    s->offset = s->before;
+    s->error  = 0;
+    return true;
 }
 
 bool sink_patch(struct sink * s, int64_t at, const void * p, size_t n) {

@@ -15,6 +15,7 @@ struct sink {
     char *       buf;     // [n] not yet written, from `offset` of the file on
     size_t       n, cap;
     int64_t      start, offset;
+    int64_t      before;  // start of the last record in the file
     size_t *     ends;    // [n_ends] ends of records within buf
     size_t       n_ends, cap_ends;
     int          error;   // errno of the first write that failed
@@ -35,6 +36,10 @@ void sink_printf(struct sink * s, const char * fmt, ...);
 void sink_commit(struct sink * s);        // a record ends here
 bool sink_flush (struct sink * s);        // false: stop, nothing more can be written
 bool sink_patch (struct sink * s, int64_t at, const void * p, size_t n); // regular files: bytes written before
+
+// After a write that failed, to end a regular file properly: forget the error; sink_back drops one more record to make room.
+void sink_retry(struct sink * s);
+bool sink_back (struct sink * s);
 
 // Closes; false and one line on stderr if something could not be written, except to a pipe whose reader is gone.
 bool sink_close(struct sink * s, const char * program);

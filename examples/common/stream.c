@@ -73,15 +73,21 @@ static void print_model(const struct stream * s) {
     fprintf(stderr, "; %s, kernels %s\n", i->device, mra_isa());
 }
 
+static void catch_signals(void) {
+    static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
+    const struct sigaction on = { .sa_handler = on_signal }, ignore = { .sa_handler = SIG_IGN }; // no SA_RESTART: reads must end
+    for (int i = 0; i < 3; i++) {
+        struct sigaction old;
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(ends[i], &on, NULL); // nohup stays in force
+    }
+    sigaction(SIGPIPE, &ignore, NULL); // a write then fails with EPIPE
+    sigaction(SIGXFSZ, &ignore, NULL);
+}
+
 void stream_open(struct stream * s, const struct args * a, const struct options * o) {
     *s = (struct stream) { .o = o, .program = a->program, .cosine = INFINITY, .t_start = now_ms() };
     ggml_log_set(quiet, NULL);
-    const struct sigaction on = { .sa_handler = on_signal }, ignore = { .sa_handler = SIG_IGN }; // no SA_RESTART: reads must end
-    sigaction(SIGINT,  &on, NULL);
-    sigaction(SIGTERM, &on, NULL);
-    sigaction(SIGHUP,  &on, NULL);
-    sigaction(SIGPIPE, &ignore, NULL); // a write then fails with EPIPE
-    sigaction(SIGXFSZ, &ignore, NULL);
+    catch_signals();
     load_model(s);
     s->load_ms = now_ms() - s->t_start;
     const bool chunk = o->truncate == TRUNCATE_CHUNK;
@@ -206,7 +212,12 @@ static void print_times(const struct stream * s) {
 static int finish(struct stream * s, bool failed) {
     progress_clear();
     const int64_t n_failed = s->n_failed, n_all = s->n_done + n_failed;
+    const int error = s->out.error;
+    if (error) sink_retry(&s->out); // a full disk: what is there still gets its end
     if (s->end) s->end(s);
+    if (error && !sink_flush(&s->out) && sink_back(&s->out) && s->end) s->end(s);
+    sink_flush(&s->out);
+    if (error) s->out.error = error;
     if (!sink_close(&s->out, s->program)) failed = true;
     if (s->exact && s->n_done) print_verify(s);
     if (s->o->verbose && s->ctx) print_times(s);

@@ -1,0 +1,16 @@
+# The programs as a user runs them. MRA_TEST_MINILM=model.gguf also checks real embeddings; MRA_TEST_LONG=1 runs 100,000 lines.
+if (TARGET mra-embed)
+    add_executable(program-check ${CMAKE_CURRENT_LIST_DIR}/program-check.c)
+    ggml_mra_target_options(program-check)
+    target_compile_definitions(program-check PRIVATE _GNU_SOURCE)
+    target_link_libraries(program-check PRIVATE mra-harness gguf-edit PkgConfig::CJSON m)
+    set_target_properties(program-check PROPERTIES LINKER_LANGUAGE CXX)
+    foreach(part basics streams failures formats)
+        add_test(NAME programs-${part} COMMAND ${CMAKE_CURRENT_LIST_DIR}/test-programs.sh ${part} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${CMAKE_CURRENT_LIST_DIR}/golden
+            ${CMAKE_CURRENT_BINARY_DIR}/programs-${part} $<TARGET_FILE:program-check>)
+        set_tests_properties(programs-${part} PROPERTIES TIMEOUT 300)
+    endforeach()
+    add_test(NAME programs-minilm COMMAND ${CMAKE_CURRENT_LIST_DIR}/test-programs.sh minilm ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${CMAKE_CURRENT_LIST_DIR}/golden
+        ${CMAKE_BINARY_DIR}/demo $<TARGET_FILE:program-check>)
+    set_tests_properties(programs-minilm PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()

@@ -1,0 +1,231 @@
+#!/bin/sh
+# The programs as a user runs them: pipes, files, bad lines, interruptions, full disks.
+# usage: test-programs.sh PART BIN GOLDEN WORK CHECK
+set -u
+part=$1; bin=$2; golden=$3; work=$4; check=$5
+models=$golden/models
+[ "$part" = minilm ] || rm -rf "$work"
+mkdir -p "$work"; cd "$work" || exit 1
+n=0; bad=0
+
+# run WANTED_CODE COMMAND...: output in ./out, messages in ./err
+run() {
+    want=$1; shift
+    "$@" >out 2>err </dev/null; rc=$?
+    expect "exit code $rc, not $want: $*" [ $rc = "$want" ]
+}
+# expect WHAT_IS_WRONG COMMAND...: COMMAND must succeed
+expect() {
+    what=$1; shift; n=$((n + 1))
+    "$@" >check.log 2>&1 || { bad=$((bad + 1)); echo "FAILED: $what"; cat check.log; [ -s err ] && sed 's/^/  stderr: /' err | head -5; }
+}
+# says FILE PATTERN: a line of FILE matches
+says() { expect "no '$2' in $1" grep -q -e "$2" "$1"; }
+silent() { expect "$1 is not empty" [ ! -s "$1" ]; }
+lines() { expect "$1 has $(wc -l <"$1") lines, not $2" [ "$(wc -l <"$1")" = "$2" ]; }
+words() { awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++) printf "line %d of %d%s\n", i, n, i % 7 ? "" : " is a bit longer than the others are" }'; }
+# one thread: ggml's threads wait for each other, which takes long where other tests run
+embed_with() { "$bin/mra-embed" -t 1 -m "$@"; }
+embed()      { "$bin/mra-embed" -t 1 -m "$models/bert.gguf" "$@"; }
+classify()   { "$bin/mra-classify" -t 1 "$@"; }
+fill_mask()  { "$bin/mra-fill-mask" -t 1 "$@"; }
+rerank()     { "$bin/mra-rerank" -t 1 "$@"; }
+tokenize()   { "$bin/mra-tokenize" "$@"; }
+
+basics() {
+    for p in embed classify fill-mask rerank tokenize; do
+        run 0 "$bin/mra-$p" --help;            says out "^usage: mra-$p"; says out "^examples:"; says out "  3    some records failed"; silent err
+        run 2 "$bin/mra-$p" --no-such-option;  says err "mra-$p: unknown option"; lines err 1
+        run 2 "$bin/mra-$p";                   says err "mra-$p: no "
+    done
+    run 2 "$bin/mra-embed" text;                            says err "no model: -m FILE"
+    run 1 "$bin/mra-embed" -m none.gguf text;               says err "none.gguf"; lines err 1
+    run 1 "$bin/mra-embed" -m "$golden/prose.txt" text;     lines err 1
+    run 1 embed -f none.txt;                                says err "none.txt: No such file"
+    run 1 embed -f .;                                       says err "is a folder"
+    run 2 embed --format xml text;                          says err "'xml' is not one of text|json|jsonl|npy|raw|openai"
+    run 2 embed --budget 2 text;                            says err "not a number in"
+    run 2 embed -f x text;                                  says err "both -f and texts"
+    run 1 embed --dims 65 text;                             says err "embeddings have 64"
+    run 1 embed --max-tokens 100000 text;                   says err "positions"
+    run 1 embed --device cuda text;                         says err "no CUDA device"
+    run 0 embed --device auto text;                         lines out 1
+    cp "$models/bert.gguf" own.gguf; printf 'a\n' >own.txt
+    run 2 embed -f own.txt -o own.txt;                      says err "would overwrite"; expect "own.txt is gone" [ -s own.txt ]
+    run 2 embed_with own.gguf a -o own.gguf;       says err "would overwrite"
+
+    run 0 classify -m "$models/roberta.gguf" "a b";             says out "^1	class . *	0\.[0-9]*	class"
+    run 0 classify -m "$models/roberta.gguf" -k 1 --json a b;   lines out 2; expect json "$check" jsonl out 2
+    run 0 classify -m "$models/xlm-roberta.gguf" a;             says out "^1	class 0	-*[0-9.]*$"
+    run 2 classify -m "$models/roberta.gguf" --truncate chunk a; says err "mra-embed"
+    classify -m "$models/roberta.gguf" a --json --logits >single
+    run 0 classify -m "$models/roberta.gguf" a --pair b --json --logits; expect "--pair changes nothing" sh -c '! cmp -s out single'
+    printf '{"text": "a", "text_pair": "b"}\n' | classify -m "$models/roberta.gguf" --json --logits - | sed 's/"line": 1, //' >pair
+    expect "--pair and text_pair differ" cmp -s out pair
+
+    run 0 fill_mask -m "$models/bert.gguf" "a <mask> b [MASK]" -k 3; lines out 6; says out "^1	2	0\.[0-9]*	"
+    run 0 fill_mask -m "$models/roberta.gguf" "a [MASK]" -k 2 --json; expect json "$check" jsonl out 1; says out '"masks"'
+    run 3 fill_mask -m "$models/roberta.gguf" "no mask";             says err "argument 1: no <mask>"
+
+    run 0 rerank -m "$models/mra-sparse.gguf" -q a b c d --scores prob; lines out 3; silent err
+    expect "not sorted" sh -c 'cut -f1 out | sort -rgc'
+    run 0 rerank -m "$models/roberta.gguf" -q a bb "a" cc -k 2;         lines out 2; says err "scores are cosines"; says out "^1.0000	2	a$"
+    run 1 rerank -m "$models/roberta.gguf" -q a b --scores prob;        says err "not probabilities"
+    words 500 | rerank -m "$models/mra-sparse.gguf" -q line - >all 2>/dev/null
+    words 500 | rerank -m "$models/mra-sparse.gguf" -q line -k 3 - >top 2>/dev/null
+    head -3 all >all3; expect "--top-k keeps others than the best" cmp -s all3 top
+
+    run 0 tokenize -m "$models/bert.gguf" "a b";     says out "	2	3	"
+    run 0 tokenize -m "$models/bert.gguf" --json "a b" "\"c\""; expect json "$check" jsonl out 2
+    run 0 tokenize -m "$models/bert.gguf" --count "a b" --prefix "x "; says out "^5$"
+}
+
+streams() {
+    # texts, lines and JSON Lines give the same embeddings
+    embed --format text one "two words" >a 2>err; printf 'one\ntwo words\n' >in.txt; printf '{"text": "one"}\n\n{"id": 7, "text": "two w\\u006frds"}' >in.jsonl
+    for how in "-f in.txt" "-f in.jsonl" "--input text -f in.txt"; do
+        run 0 embed --format text $how; expect "$how gives other embeddings" cmp -s a out
+    done
+    embed --format text - <in.txt >out 2>err;              expect "a pipe gives other embeddings" cmp -s a out
+    printf 'one\r\ntwo words' | embed --format text >out;  expect "CRLF or no last newline" cmp -s a out
+    printf '\357\273\277one\ntwo words\n' | embed --format text >out;  expect "a byte order mark" cmp -s a out
+    run 0 embed -f /dev/null; silent out; silent err
+    run 0 embed -f in.jsonl; says out '"id": 7, "line": 3, "tokens"'
+    printf '{"id": 12345678901234567890, "text": "a"}\n' | embed >out; says out '"id": 12345678901234567890,'
+    printf '{"id": "x", "text": "a\\u0000b"}\n' | embed --input jsonl >out 2>err; expect "NUL in a text" [ $? = 0 ]
+
+    # one bad line is one bad record
+    printf '{"id": "a", "text": "one"}\n{"id": "b", "text": 5}\nnot json\n{"id": "d"}\n{"id": "e", "text": "two"}\n{"text": "x"} y\n' >bad.jsonl
+    run 3 embed -f bad.jsonl; expect jsonl "$check" jsonl out 2; says out '^{"id": "e", "line": 5'
+    says err 'line 2 (id "b"): "text" is not a string'; says err 'line 3: not JSON'; says err 'line 4 (id "d"): there is no "text"'; says err 'line 6: not JSON'; says err "4 of 6 records failed"
+
+    # the order of the input, whatever the lengths; many lines
+    words "${MRA_TEST_LINES:-5000}" >many.txt
+    run 0 embed -f many.txt -o many.jsonl --batch-tokens 2000; lines many.jsonl "${MRA_TEST_LINES:-5000}"
+    sed 's/.*"line": \([0-9]*\),.*/\1/' many.jsonl >order; seq "${MRA_TEST_LINES:-5000}" >wanted; expect "lines are out of order" cmp -s order wanted
+    sed -n '4321s/.*"embedding"/"embedding"/p' many.jsonl >a; sed -n 4321p many.txt | embed - | sed 's/.*"embedding"/"embedding"/' >b; expect "a line in a batch and alone differ" cmp -s a b
+
+    # a slow writer is not made to wait for a full window
+    (echo first; sleep 4; echo second) | embed - >slow & sleep 2.5; lines slow 1; wait
+    lines slow 2
+
+    # Ctrl-C, then --resume
+    words 300000 >long.txt
+    "$check" interrupt cut.jsonl "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f long.txt -o cut.jsonl --batch-tokens 500 2>err; rc=$?
+    expect "SIGINT ended with $rc, not 130" [ $rc = 130 ]; says err "interrupted after"
+    k=$(wc -l <cut.jsonl); expect "nothing or everything was done before the interruption" [ "$k" -gt 0 -a "$k" -lt 300000 ]
+    expect "interrupted output" "$check" jsonl cut.jsonl "$k"
+    mkfifo fifo; (words 10; sleep 20) >fifo & writer=$!
+    "$check" interrupt cut10.json "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f fifo -o cut10.json 2>err; rc=$?; kill $writer 2>/dev/null; rm fifo
+    expect "SIGINT while waiting ended with $rc, not 130" [ $rc = 130 ]; expect "cut10.json" "$check" json cut10.json; says err "interrupted after 10 records"
+    head -n 300 long.txt >some.txt; head -n 100 cut.jsonl >cut; mv cut cut.jsonl; printf '{"line": 101, "tok' >>cut.jsonl
+    run 0 embed -f some.txt --resume cut.jsonl; says err "100 records were finished before"
+    embed -f some.txt >all.jsonl 2>err; expect "resumed output differs" cmp -s all.jsonl cut.jsonl
+    run 0 embed -f some.txt --resume new.jsonl; expect "--resume without a file" cmp -s all.jsonl new.jsonl
+    sed -i 5d new.jsonl; run 0 embed -f some.txt --resume new.jsonl; lines new.jsonl 300; says new.jsonl '"line": 5,'
+    printf '{"id": 1, "text": "a"}\n' >x.jsonl; embed -f x.jsonl -o y.jsonl; sed -i 's/: 1,/: 2,/' x.jsonl; run 1 embed -f x.jsonl --resume y.jsonl; says err "not the same input"
+    run 2 embed -f some.txt --resume some.txt; says err "would overwrite"
+    run 1 embed -f some.txt --resume long.txt; says err "not a record of an earlier run"
+    run 2 embed -f some.txt --format npy --resume z.npy; says err "exclude"
+
+    # a progress bar on a terminal only
+    "$check" pty "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f many.txt >bar 2>err; rc=$?
+    [ $rc = 77 ] || { says bar "records  [0-9.]*/s  ETA"; says bar '\[#*\.*\] '; }
+    run 0 embed -f many.txt; silent err
+    if [ "${MRA_TEST_LONG:-}" ]; then
+        words 1000 >few.txt; words 100000 >lots.txt
+        few=$("$check" rss "$bin/mra-embed" -m "$models/bert.gguf" -f few.txt -o few.jsonl 2>&1); lots=$("$check" rss "$bin/mra-embed" -m "$models/bert.gguf" -f lots.txt -o lots.jsonl 2>&1)
+        echo "peak memory: 1000 lines $few kB, 100000 lines $lots kB"; lines lots.jsonl 100000
+        expect "memory grows with the input: $few kB, $lots kB" [ "$lots" -lt $((few + few/4)) ]
+    fi
+}
+
+failures() {
+    # full devices, closed pipes
+    words 3000 >many.txt
+    if [ -w /dev/full ]; then
+        run 1 embed -f many.txt -o /dev/full;  says err "cannot write to /dev/full: No space left"
+        embed -f many.txt >/dev/full 2>err;    expect "a full device is exit code 1" [ $? = 1 ]; says err "cannot write to stdout: No space left"
+        "$bin/mra-embed" --help >/dev/full 2>err; expect "--help to a full device" [ $? = 1 ]
+    fi
+    for format in jsonl json npy text openai; do # a file that may not grow: what is there is whole
+        (ulimit -f 100; trap '' XFSZ; embed -f many.txt -o "full.$format" --format $format 2>err); rc=$?
+        expect "$format: a full disk ended with $rc" [ $rc = 1 ]; says err "cannot write to full.$format"
+    done
+    expect "full.jsonl" "$check" jsonl full.jsonl "$(wc -l <full.jsonl)"
+    expect "full.json"  "$check" json full.json
+    expect "full.openai" "$check" json full.openai
+    expect "full.npy"   sh -c "'$check' npy full.npy \$(( (\$(wc -c <full.npy) - 128)/256 )) 64"
+    for last in "embed -f many.txt" "tokenize -m $models/bert.gguf -f many.txt"; do
+        { $last 2>err; echo $? >rc; } | head -1 >first
+        lines first 1; silent err; expect "a closed pipe: exit code $(cat rc)" [ "$(cat rc)" = 0 ]
+    done
+
+    # texts above the limit
+    words 2000 | tr '\n' ' ' >doc.txt
+    run 3 embed -f doc.txt; says err "line 1: [0-9]* tokens, the limit is [0-9]*: .*--truncate right or chunk"; silent out
+    run 0 embed -f doc.txt --truncate right; lines out 1
+    run 0 embed -f doc.txt --truncate chunk --chunk-tokens 32; says out '"chunk": 0, "chunks": [0-9]*, "start": 0, "end": '
+    says out "\"end\": $(sed 's/ *$//' doc.txt | tr -d '\n' | wc -c), "
+    expect "chunks leave gaps" awk '{ match($0, /"start": [0-9]*/); s = substr($0, RSTART + 9, RLENGTH - 9); match($0, /"end": [0-9]*/); e = substr($0, RSTART + 7, RLENGTH - 7)
+        if (s - last > 1 || s < last) exit 1; last = e }' out
+
+    # 20,000 tokens in one pass
+    "$check" extend "$models/bert.gguf" long.gguf 24000 || exit 1
+    words 6000 | tr '\n' ' ' | cut -c1-40000 >book.txt
+    tokens=$(tokenize -m long.gguf --count -f book.txt); expect "only $tokens tokens" [ "$tokens" -gt 20000 ]
+    run 0 embed_with long.gguf -f book.txt --truncate right;                   says out "\"tokens\": 2[0-9]*,"
+    run 0 embed_with long.gguf -f book.txt --truncate right --dry-run;         says out "mra"; says err "GFLOP"
+    run 0 embed_with long.gguf --dry-run --json short;                        says out '"attention": "exact"'; expect json "$check" jsonl out 1
+    words 200 | tr '\n' ' ' >short.txt
+    run 0 embed_with long.gguf -f short.txt --attn mra --budget 1/4 --verify -v; says out '"verify": {"max_error": [0-9.e-]*, "relative_error": '; says err "worst record: max error"; says err "feed-forward [0-9]* ms"
+    run 0 embed_with long.gguf -f short.txt --attn exact --verify;            says err "max error 0, relative error 0, cosine 1.0"
+}
+
+formats() {
+    # the tokenizers' goldens: single texts and pairs, an empty one
+    for model in bert roberta xlm-roberta mra mra-sparse; do
+        "$check" texts "$models/texts.json" $model >texts.jsonl
+        run 0 tokenize -m "$models/$model.gguf" -f texts.jsonl --ids --json; expect "tokens of $model" "$check" ids out "$models/texts.json" $model
+    done
+    run 0 embed --format npy -o a.npy one two three; expect npy "$check" npy a.npy 3 64
+    run 0 embed --format raw -o a.raw one two three; expect "raw is not the data of npy" sh -c 'tail -c 768 a.npy | cmp -s - a.raw && [ $(wc -c <a.raw) = 768 ]'
+    run 0 embed -o b.npy one two three;              expect "the ending .npy" cmp -s a.npy b.npy
+    embed --format npy one two three >c.npy;         expect "npy by redirection" cmp -s a.npy c.npy
+    embed --format npy one 2>err | cat >/dev/null;   says err "npy needs a file"
+    run 0 embed --format json one two;   expect json "$check" json out
+    run 0 embed --format openai one two; expect json "$check" json out; says out '"object": "embedding", "index": 1'; says out '"usage": {"prompt_tokens": [0-9]'
+    run 0 embed --format json -f /dev/null; expect "empty json" "$check" json out
+    run 0 embed --format openai -f /dev/null; expect "empty openai" "$check" json out
+    run 0 embed --format npy -o empty.npy -f /dev/null; expect "empty npy" "$check" npy empty.npy 0 64
+
+    # rows stay in step with lines
+    { echo a; words 400 | tr '\n' ' '; echo; echo b; } >mixed.txt
+    run 3 embed -f mixed.txt -o mixed.npy; expect "mixed.npy" "$check" npy mixed.npy 3 64; expect "no row of nan" [ "$("$check" npy mixed.npy 3 64)" = 1 ]
+    run 3 embed -f mixed.txt --format text; lines out 3; says out "^nan nan"
+    run 3 embed -f mixed.txt --format json; expect json "$check" json out
+
+    run 0 embed --similarity one one two; says out "^ 1.0000  1.0000 "; lines out 3
+    run 0 embed --similarity one two --json; expect json "$check" json out
+    run 0 embed --format text --dims 8 --normalize one; expect "--dims 8 gives $(wc -w <out) numbers" [ "$(wc -w <out)" = 8 ]
+    expect "length is not 1" awk '{ for (i = 1; i <= NF; i++) s += $i*$i; exit !(s > .99999 && s < 1.00001) }' out
+    run 0 embed --format text --no-normalize one; expect "length is 1" awk '{ for (i = 1; i <= NF; i++) s += $i*$i; exit (s > .99999 && s < 1.00001) }' out
+    embed --format npy -o mean.npy --no-normalize --pooling mean "a b"; embed --format npy -o sqrt.npy --no-normalize --pooling mean_sqrt "a b"
+    expect "poolings agree" sh -c "! '$check' same mean.npy sqrt.npy 1e-6"
+    embed --format npy -o chunk.npy --truncate chunk --no-normalize --pooling mean "a b"; expect "one chunk is not the whole text" "$check" same mean.npy chunk.npy 1e-5
+    embed --format npy -o p.npy --prefix "a " --no-normalize --pooling mean b; expect "--prefix" "$check" same mean.npy p.npy 1e-6
+}
+
+minilm() { # $work/minilm-f16.gguf, as make demo leaves it, or $MRA_TEST_MINILM
+    model=${MRA_TEST_MINILM:-$work/minilm-f16.gguf}
+    [ -s "$model" ] || { echo "skipped: no $model (make demo gets it)"; exit 77; }
+    sed -n 's/^\({"text": .*}\),*$/\1/p' "$golden/minilm.json" >golden.jsonl
+    run 0 embed_with "$model" -f golden.jsonl --truncate right -o golden.out.jsonl
+    expect "embeddings differ from the reference" "$check" cosine "$golden/minilm.json" golden.out.jsonl 0.999
+    [ $bad = 0 ] && "$check" cosine "$golden/minilm.json" golden.out.jsonl 0.999
+    run 3 embed_with "$model" -f golden.jsonl; says err "line 13: .* tokens, the limit is 256: --max-tokens up to 512"
+}
+
+$part
+echo "$part: $n checks, $bad failed"
+[ $bad = 0 ]
