@@ -1,5 +1,6 @@
 # make         build the library and the programs into build/
-# make demo    run the main job          make test   pass the tests
+# make demo    a real model, fetched, converted, quantized and run; offline from the second time on
+# make test    pass the tests
 # make bench   measure                   make install [PREFIX=/usr/local]
 # make mutants          seeded bugs that the tests must catch (long)
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
@@ -28,7 +29,7 @@ test: build
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 demo: build
-	$(BUILD)/bin/mra-bench attn -n 512,4096 --frame exact --frame mra2 --frame columns --budget 1/16,1/8,1/4 --reps 3 --no-matmul
+	@examples/demo.sh $(BUILD)
 
 bench: build
 	$(BUILD)/bin/mra-bench peak

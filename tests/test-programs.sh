@@ -134,7 +134,7 @@ streams() {
     run 0 embed -f many.txt; silent err
     if [ "${MRA_TEST_LONG:-}" ]; then
         words 1000 >few.txt; words 100000 >lots.txt
-        few=$("$check" rss "$bin/mra-embed" -m "$models/bert.gguf" -f few.txt -o few.jsonl 2>&1); lots=$("$check" rss "$bin/mra-embed" -m "$models/bert.gguf" -f lots.txt -o lots.jsonl 2>&1)
+        few=$("$check" rss "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f few.txt -o few.jsonl 2>&1); lots=$("$check" rss "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f lots.txt -o lots.jsonl 2>&1)
         echo "peak memory: 1000 lines $few kB, 100000 lines $lots kB"; lines lots.jsonl 100000
         expect "memory grows with the input: $few kB, $lots kB" [ "$lots" -lt $((few + few/4)) ]
     fi

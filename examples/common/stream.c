@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -201,8 +202,11 @@ static void print_verify(const struct stream * s) {
 
 static void print_times(const struct stream * s) {
     const double total = now_ms() - s->t_start;
-    fprintf(stderr, "%s: %lld records, %lld tokens in %.2f s (%.0f tokens/s); %.1f MB activations, %.1f MB weights\n", s->program, (long long) s->n_done,
-        (long long) s->n_computed, total/1e3, s->encode_ms > 0 ? (double) s->n_computed/s->encode_ms*1e3 : 0, (double) s->compute_bytes/1e6, (double) s->info.n_bytes/1e6);
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    fprintf(stderr, "%s: %lld records, %lld tokens in %.2f s (%.0f tokens/s); memory: %.1f MB activations, %.1f MB weights, %.0f MB at most in all\n", s->program,
+        (long long) s->n_done, (long long) s->n_computed, total/1e3, s->encode_ms > 0 ? (double) s->n_computed/s->encode_ms*1e3 : 0,
+        (double) s->compute_bytes/1e6, (double) s->info.n_bytes/1e6, (double) u.ru_maxrss*1024/1e6);
     fprintf(stderr, "%s: load %.0f ms, tokenize %.0f ms, graphs %.0f ms", s->program, s->load_ms, s->tokenize_ms, s->build_ms);
     for (int i = 0; i < MRA_PART_COUNT; i++) fprintf(stderr, ", %s %.0f ms", mra_part_name((enum mra_part) i), s->part_ms[i]);
     if (s->exact) fprintf(stderr, ", exact %.0f ms", s->exact_ms);
