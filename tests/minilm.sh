@@ -1,8 +1,8 @@
 #!/bin/sh
 # The real all-MiniLM-L6-v2: fetched, converted, quantized, and its sentence embeddings against transformers'.
-# usage: minilm.sh SOURCE BUILD   (BUILD has bin/ and venv/; models are kept in BUILD/models)
+# usage: minilm.sh SOURCE BUILD   (BUILD has bin/ and venv/; models are kept in BUILD/demo)
 set -eu
-src=$1; build=$2; models=$build/models
+src=$1; build=$2; models=$build/demo # make demo keeps its models there, too
 mkdir -p "$models"
 [ -f "$models/all-MiniLM-L6-v2/model.safetensors" ] || "$build/venv/bin/python" -B "$src/convert/fetch_minilm.py" "$models/all-MiniLM-L6-v2"
 for type in f32 q8_0; do
