@@ -62,7 +62,7 @@ static enum mra_status read_header(struct npy * a, FILE * f, const char * path, 
     else if (strncmp(descr, "'<f4'", 5) == 0)       *width = 4;
     else if (strncmp(descr, "'<f2'", 5) == 0)       *width = 2;
     else if (strncmp(descr, "'<i4'", 5) == 0)       { *width = 4; *integer = true; }
-    else                                            st = mra_fail(err, MRA_ERR_UNSUPPORTED, "%s holds %.12s, not float32, float16 or int32", path, descr);
+    else                                            st = mra_fail(err, MRA_ERR_UNSUPPORTED, "%s holds %.5s, not float32, float16 or int32", path, descr);
     if (st == MRA_OK && strncmp(order, "False", 5)) st = mra_fail(err, MRA_ERR_UNSUPPORTED, "%s is in Fortran order", path);
     if (st == MRA_OK && !parse_shape(a, shape))     st = mra_fail(err, MRA_ERR_FORMAT, "%s: shape %.40s", path, shape);
     free(h);
