@@ -37,6 +37,7 @@ bench: build
 
 mutants: build
 	tests/mutants.sh . $(BUILD)
+	tests/mutants-programs.sh . $(BUILD)
 
 test-newer-ggml: setup
 	.ci/newer-ggml

@@ -7,6 +7,7 @@
 //   program-check texts FILE MODEL       texts of MODEL in texts.json as JSON Lines
 //   program-check ids OUT FILE MODEL     mra-tokenize --json --ids of those texts against their ids
 //   program-check extend IN OUT N        IN.gguf with its positions repeated up to N
+//   program-check key IN OUT KEY TEXT    IN.gguf with a key of type string
 //   program-check pty COMMAND...         stderr of COMMAND on a terminal, copied to stdout; its exit code
 //   program-check interrupt FILE COMMAND...  runs COMMAND, sends it SIGINT once FILE holds something more; its exit code
 //   program-check rss COMMAND...         runs COMMAND, prints its peak memory in kB on stderr; its exit code
@@ -179,6 +180,14 @@ static int extend(const char * in, const char * out, int n) {
     return 0;
 }
 
+static int set_key(const char * in, const char * out, const char * key, const char * text) {
+    struct gguf_edit e = gguf_edit_open(in);
+    gguf_set_val_str(e.kv, key, text);
+    gguf_edit_write(&e, out);
+    gguf_edit_free(&e);
+    return 0;
+}
+
 static int exit_code(pid_t pid) {
     int status;
     if (waitpid(pid, &status, 0) < 0) DIE("waitpid");
@@ -233,6 +242,7 @@ int main(int argc, char ** argv) {
     if (argc == 4 && strcmp(what, "texts") == 0)  return print_texts(argv[2], argv[3]);
     if (argc == 5 && strcmp(what, "ids") == 0)    return check_ids(argv[2], argv[3], argv[4]);
     if (argc == 5 && strcmp(what, "extend") == 0) return extend(argv[2], argv[3], atoi(argv[4]));
+    if (argc == 6 && strcmp(what, "key") == 0)    return set_key(argv[2], argv[3], argv[4], argv[5]);
     if (argc > 2 && strcmp(what, "pty") == 0)     return on_pty(argv + 2);
     if (argc > 3 && strcmp(what, "interrupt") == 0) return interrupt(argv[2], argv + 3);
     if (argc > 2 && strcmp(what, "rss") == 0)     return with_rss(argv + 2);

@@ -99,7 +99,7 @@ void progress_records(int64_t n, double fraction) {
     static int64_t first_n;
     const double now = seconds();
     if (first < 0) { first = now; first_n = n; first_fraction = fraction; }
-    if (!isatty(STDERR_FILENO) || (shown && now - last < .1)) return;
+    if (shown && now - last < .1) return;
     last = now;
     const double t = now - first, rate = t > 0 ? (double) (n - first_n)/t : 0, f = fraction > 1 ? 1 : fraction;
     char bar[WIDTH + 1], cell[32];

@@ -1,0 +1,74 @@
+#!/bin/sh
+# Seeded bugs of the programs: each line changes one place of a copy of examples/; the part of test-programs.sh it names must then fail.
+# usage: mutants-programs.sh SOURCE BUILD [WORD]   BUILD: a configured build folder, only its ggml is reused; WORD: only lines that have it
+set -u
+src=$(cd "$1" && pwd); build=$(cd "$2" && pwd); work=$build/mutants-programs
+ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
+targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize program-check"
+mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
+cp -rp "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
+cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE=Release >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+cmake --build "$work/build" -j 2 --target $targets >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+
+caught=0; survived=0
+while IFS='|' read part file from to; do # \| is a bar of the source
+    case "$part" in ''|'#'*) continue ;; esac
+    case "$part $file" in *"${3:-}"*) ;; *) continue ;; esac
+    part=$(echo $part); file=examples/$(echo $file)
+    cp -p "$work/$file" "$work/saved"
+    FROM=$from TO=$to perl -0pi -e 's/\Q$ENV{FROM}\E/$ENV{TO}/' "$work/$file"
+    if cmp -s "$work/$file" "$work/saved"; then echo "NOT FOUND  $file: $from"; survived=$((survived + 1)); continue; fi
+    if cmake --build "$work/build" -j 2 --target $targets >"$work/log" 2>&1; then
+        if timeout 120 "$src/tests/test-programs.sh" $part "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check" >"$work/log" 2>&1 </dev/null
+        then echo "SURVIVED   $part: $file: $from -> $to"; survived=$((survived + 1))
+        else echo "caught     $part: $file: $from -> $to"; caught=$((caught + 1)); fi
+    else echo "NO BUILD   $file: $from -> $to"; survived=$((survived + 1)); fi
+    cp "$work/saved" "$work/$file"
+done <<'LIST'
+streams |common/stream.c|&it->rec, s->n_items == 0, &err|&it->rec, true, &err
+streams |common/stream.c|stop = 1;|stop = 0;
+streams |common/stream.c|interrupted() ? 130|interrupted() ? 0
+streams |common/stream.c|n_failed ? 3 : 0|0
+streams |common/encode.c|qsort(order, (size_t) n, sizeof(*order), by_length);|qsort(s->items, (size_t) n, sizeof(*s->items), by_length); (void) 0;
+streams |common/encode.c|row += n_rows;|row += 0;
+streams |common/input.c|if (n > 0 && line[n - 1] == '\r') n--;|
+streams |common/input.c|{ line += 3; n -= 3; }|{ }
+streams |common/input.c|(in->ended && in->n > in->at)|0
+streams |common/input.c|while (in->kind == INPUT_JSONL && is_blank(line, n))|while (0)
+streams |common/input.c|"\"text\" is not a string" : |"" : 
+streams |common/json.c|if (c.s < c.end) { bad|if (0) { bad
+streams |common/json.c|s += 6; }|}
+streams |common/resume.c|if (in.buf[in.at - 1] != '\n') break;|
+streams |common/resume.c|mark(s, at,|mark(s, at + 1,
+streams |common/resume.c|if (s->finished[r->line] != |if (0 \|\| 0 != 
+streams |common/output.c|if (f < 0) {|if (1) {
+streams |common/output.c|if (!isatty(STDERR_FILENO)) return;|
+failures|common/sink.c|s->error = errno; cut(s, done);|s->error = errno;
+failures|common/stream.c|if (error) sink_retry(&s->out);|
+failures|common/sink.c|s->error == EPIPE) return true;|0) return true;
+failures|common/stream.c|sigaction(SIGPIPE, &ignore, NULL);|
+failures|common/encode.c|if (s->o->truncate == TRUNCATE_ERROR) { too_long|if (0) { too_long
+failures|common/encode.c|const int64_t a = body*i/it->n_seq, b =|const int64_t a = body*i/it->n_seq + 9*(i > 0), b =
+failures|common/encode.c|it->max_err = fmax(it->max_err, fabs(d));|
+failures|common/estimate.c|n <= 1024)|n <= 0)
+failures|embed.c|(it->seqs[i].n*p/parts)|(it->seqs[i].n*p/parts + 9*(p > 0))
+formats |embed-output.c|nan_row[c] = NAN|nan_row[c] = 0
+formats |embed-output.c|(long long) it->rec.line - 1)|(long long) it->rec.line)
+formats |embed-output.c|npy_header(e, (s->out.offset|npy_header(e, 1 + (s->out.offset
+formats |embed.c|memcpy(r->data, rows, |memcpy(r->data, rows + 1, 
+formats |embed.c|e->normalize > 0 && i|0 && i
+formats |common/stream.c|memcpy(p, prefix, n);|memset(p, ' ', n);
+formats |common/encode.c|r->pair, r->n_pair, MRA_TOKENIZE_ADD_SPECIAL|NULL, 0, MRA_TOKENIZE_ADD_SPECIAL
+basics  |rerank.c|x->score > y->score ? -1 : 1|x->score < y->score ? -1 : 1
+basics  |rerank.c|qsort(r->hits, r->n_hits, sizeof(*r->hits), compare);
+basics  |rerank.c|normalize(x, rows, (int) n_cols);|memcpy(x, rows, (size_t) n_cols*4);
+basics  |fill-mask.c|best[j - 1].logit < rows[i]|best[j - 1].logit > rows[i]
+basics  |fill-mask.c|found = j;|found = -1;
+basics  |classify.c|x[order[j - 1]] < x[i]|x[order[j - 1]] > x[i]
+basics  |classify.c|exp(x[i] - max)/sum|exp(x[i] - max)
+basics  |classify.c|info->problem == MRA_PROBLEM_MULTI|0
+basics  |common/options.c|same_file(o->file, o->out) \|\||0 \|\|
+basics  |common/args.c|i < n_opt && i < MAX_OPTS|i < a->n_opt && i < MAX_OPTS
+LIST
+echo "mutants: $caught caught, $survived not caught"
+[ "$survived" = 0 ]
