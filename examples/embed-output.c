@@ -63,7 +63,8 @@ static void emit_openai(struct stream * s, struct item * it) {
     const struct embedding * r = it->result;
     e->n_tokens += it->n_tokens;
     for (int i = 0; i < r->n; i++) {
-        sink_printf(&s->out, "%s\n{\"object\": \"embedding\", \"index\": %lld, \"embedding\": ", e->n_rows ? "," : "", r->chunks ? (long long) e->n_rows : (long long) it->rec.line - 1);
+        const long long index = r->chunks ? e->n_rows : it->rec.line - 1;
+        sink_printf(&s->out, "%s\n{\"object\": \"embedding\", \"index\": %lld, \"embedding\": ", e->n_rows ? "," : "", index);
         array(&s->out, r->data + (int64_t) i*e->dims, e->dims);
         sink_text(&s->out, "}");
         sink_commit(&s->out);

@@ -9,7 +9,8 @@
 enum { OPT_FORMAT = 2000, OPT_POOLING, OPT_NORMALIZE, OPT_NO_NORMALIZE, OPT_DIMS, OPT_SIMILARITY, OPT_CHUNK };
 
 static const struct arg_opt opts[] = {
-    { OPT_FORMAT,       "format",       "NAME", "text: numbers, a line per embedding; json: one array; jsonl: an object\nper line; npy, raw: float32; openai: that API's answer\n(default: by the output file's ending, else jsonl)" },
+    { OPT_FORMAT,       "format",       "NAME", "text: numbers, a line per embedding; json: one array; jsonl: an object\n"
+        "per line; npy, raw: float32; openai: that API's answer\n(default: by the output file's ending, else jsonl)" },
     { OPT_POOLING,      "pooling",      "NAME", "mean, cls, last, max, mean_sqrt (default: what the model says)" },
     { OPT_NORMALIZE,    "normalize",    NULL,   "make embeddings of length 1" },
     { OPT_NO_NORMALIZE, "no-normalize", NULL,   "leave their length as it is (default of both: what the model says)" },
@@ -24,7 +25,7 @@ static const char notes[] =
     "  --truncate chunk gives several embeddings per text (late chunking): one pass over the whole text as far as the\n"
     "  model has positions, then one embedding for each --chunk-tokens tokens of it, so that every chunk knows its\n"
     "  context. The limit is then the number of positions; longer texts take several passes. Outputs say which bytes\n"
-    "  of the text a chunk covers.\n"
+    "  of the text a chunk covers. Where there are several chunks, cls and last become the mean.\n"
     "\n"
     "failed records:\n"
     "  text, npy and raw keep their rows in step with the input: a failed record is a row of nan. The other formats\n"

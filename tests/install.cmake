@@ -18,6 +18,14 @@ foreach(file include/ggml-mra.h include/mra-encoder.h include/mra-error.h includ
     endif()
 endforeach()
 
+if (EXISTS ${BUILD}/examples/mra-embed.1)
+    foreach(file bin/mra-embed bin/mra-tokenize share/man/man1/mra-embed.1 share/man/man1/mra-rerank.1 share/bash-completion/completions/mra-embed)
+        if (NOT EXISTS ${root}/usr/${file})
+            message(FATAL_ERROR "${file} was not installed")
+        endif()
+    endforeach()
+endif()
+
 run(${CMAKE_COMMAND} -S ${SOURCE}/outside -B ${root}/cmake -DCMAKE_PREFIX_PATH=${root}/usr -DCMAKE_C_COMPILER=${CC} -DCMAKE_BUILD_TYPE=Release)
 run(${CMAKE_COMMAND} --build ${root}/cmake)
 run(${root}/cmake/outside)

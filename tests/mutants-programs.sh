@@ -1,13 +1,13 @@
 #!/bin/sh
 # Seeded bugs of the programs: each line changes one place of a copy of examples/; the part of test-programs.sh it names must then fail.
-# usage: mutants-programs.sh SOURCE BUILD [WORD]   BUILD: a configured build folder, only its ggml is reused; WORD: only lines that have it
+# usage: mutants-programs.sh SOURCE BUILD [WORD]   BUILD: a complete build, only its ggml is reused; WORD: only lines that have it
 set -u
 src=$(cd "$1" && pwd); build=$(cd "$2" && pwd); work=$build/mutants-programs
-ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
 targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize program-check"
 mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
 cp -rp "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
-cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE=Release >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+cmake --install "$build" --prefix "$work/usr" >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_BUILD_TYPE=Release -DGGML_MRA_KERNEL_OPT=-O1 >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" -j 2 --target $targets >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 
 caught=0; survived=0
@@ -53,7 +53,7 @@ failures|common/encode.c|it->max_err = fmax(it->max_err, fabs(d));|
 failures|common/estimate.c|n <= 1024)|n <= 0)
 failures|embed.c|(it->seqs[i].n*p/parts)|(it->seqs[i].n*p/parts + 9*(p > 0))
 formats |embed-output.c|nan_row[c] = NAN|nan_row[c] = 0
-formats |embed-output.c|(long long) it->rec.line - 1)|(long long) it->rec.line)
+formats |embed-output.c|e->n_rows : it->rec.line - 1;|e->n_rows : it->rec.line;
 formats |embed-output.c|npy_header(e, (s->out.offset|npy_header(e, 1 + (s->out.offset
 formats |embed.c|memcpy(r->data, rows, |memcpy(r->data, rows + 1, 
 formats |embed.c|e->normalize > 0 && i|0 && i

@@ -175,6 +175,7 @@ static void report(struct stream * s, const struct item * it) {
 // writes the window up to the first record that an interruption left undone; false: no more can be written
 static bool emit_window(struct stream * s) {
     const double t = now_ms();
+    progress_clear(); // stdout may be the same terminal
     for (int i = 0; i < s->n_items && (s->items[i].done || s->items[i].failed); i++) {
         struct item * it = &s->items[i];
         if (it->failed) { s->n_failed++; report(s, it); } else s->n_done++;
