@@ -50,8 +50,7 @@ cat "$root/tests/golden/prose.txt" "$root/convert/README.md" "$root"/ggml-mra/in
 show "$bin/mra-embed" -m "$long" -f "$document" --truncate right --dry-run
 show "$bin/mra-embed" -m "$long" -f "$document" --truncate right -o "$demo/exact.jsonl" --attn exact --verbose
 for budget in 1/8 1/4; do
-    show "$bin/mra-embed" -m "$long" -f "$document" --truncate right -o "$demo/mra.jsonl" --attn mra --budget $budget --verbose
-    show "$bin/mra-embed" -m "$long" -f "$document" --truncate right -o "$demo/mra.jsonl" --attn mra --budget $budget --verify
+    show "$bin/mra-embed" -m "$long" -f "$document" --truncate right -o "$demo/mra.jsonl" --attn mra --budget $budget --verbose --verify
 done
 echo
 echo "The model was trained on 256 tokens with exact attention; its positions are repeated here. So this shows cost and error, not quality."
