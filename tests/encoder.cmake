@@ -30,5 +30,5 @@ if (GGML_MRA_GGML_SRC) # a device needs a header that ggml does not install
 endif()
 if (TARGET mra-quantize AND TARGET test-encoder-text AND Python3_FOUND)
     add_test(NAME minilm COMMAND ${CMAKE_CURRENT_LIST_DIR}/minilm.sh ${PROJECT_SOURCE_DIR} ${CMAKE_BINARY_DIR})
-    set_tests_properties(minilm PROPERTIES FIXTURES_REQUIRED python TIMEOUT 600)
+    set_tests_properties(minilm PROPERTIES FIXTURES_REQUIRED python FIXTURES_SETUP minilm TIMEOUT 600)
 endif()

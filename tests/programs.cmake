@@ -1,4 +1,4 @@
-# The programs as a user runs them. MRA_TEST_MINILM=model.gguf also checks real embeddings; MRA_TEST_LONG=1 runs 100,000 lines.
+# The programs as a user runs them, also on the real MiniLM that minilm.sh leaves; MRA_TEST_LONG=1 runs 100,000 lines.
 if (TARGET mra-embed)
     add_executable(program-check ${CMAKE_CURRENT_LIST_DIR}/program-check.c)
     ggml_mra_target_options(program-check)
@@ -12,5 +12,6 @@ if (TARGET mra-embed)
     endforeach()
     add_test(NAME programs-minilm COMMAND ${CMAKE_CURRENT_LIST_DIR}/test-programs.sh minilm ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${CMAKE_CURRENT_LIST_DIR}/golden
         ${CMAKE_BINARY_DIR}/demo $<TARGET_FILE:program-check>)
-    set_tests_properties(programs-minilm PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+    set_tests_properties(programs-minilm PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 FIXTURES_REQUIRED minilm
+        ENVIRONMENT MRA_TEST_MINILM=${CMAKE_BINARY_DIR}/demo/test-f16.gguf)
 endif()
