@@ -31,20 +31,20 @@ streams |common/stream.c|interrupted() ? 130|interrupted() ? 0
 streams |common/stream.c|n_failed ? 3 : 0|0
 streams |common/encode.c|qsort(order, (size_t) n, sizeof(*order), by_length);|qsort(s->items, (size_t) n, sizeof(*s->items), by_length); (void) 0;
 streams |common/encode.c|row += n_rows;|row += 0;
-streams |common/input.c|if (n > 0 && line[n - 1] == '\r') n--;|
+streams |common/input.c|if (n > 0 && line[n - 1] == '\\r') n--;|
 streams |common/input.c|{ line += 3; n -= 3; }|{ }
 streams |common/input.c|(in->ended && in->n > in->at)|0
 streams |common/input.c|while (in->kind == INPUT_JSONL && is_blank(line, n))|while (0)
-streams |common/input.c|"\"text\" is not a string" : |"" : 
+streams |common/input.c|"\\"text\\" is not a string" : |"" : 
 streams |common/json.c|if (c.s < c.end) { bad|if (0) { bad
 streams |common/json.c|s += 6; }|}
-streams |common/resume.c|if (in.buf[in.at - 1] != '\n') break;|
+streams |common/resume.c|if (in.buf[in.at - 1] != '\\n') break;|
 streams |common/resume.c|mark(s, at,|mark(s, at + 1,
 streams |common/resume.c|if (s->finished[r->line] != |if (0 \|\| 0 != 
 streams |common/output.c|if (f < 0) {|if (1) {
 streams |common/output.c|if (!isatty(STDERR_FILENO)) return;|
 failures|common/sink.c|s->error = errno; cut(s, done);|s->error = errno;
-failures|common/stream.c|if (error) sink_retry(&s->out);|
+failures|common/stream.c|const int error = s->out.error;|const int error = 0;
 failures|common/sink.c|s->error == EPIPE) return true;|0) return true;
 failures|common/stream.c|sigaction(SIGPIPE, &ignore, NULL);|
 failures|common/encode.c|if (s->o->truncate == TRUNCATE_ERROR) { too_long|if (0) { too_long
