@@ -202,7 +202,7 @@ formats() {
     embed --format npy one two three >c.npy;         expect "npy by redirection" cmp -s a.npy c.npy
     embed --format npy one 2>err | cat >/dev/null;   says err "npy needs a file"
     run 0 embed --format json one two;   expect json "$check" json out
-    run 0 embed --format openai one two; expect json "$check" json out; says out '"object": "embedding", "index": 1'; says out '"usage": {"prompt_tokens": [0-9]'
+    run 0 embed --format openai one two; expect json "$check" json out; says out '"object": "embedding", "index": 0,'; says out '"index": 1,'; says out '"usage": {"prompt_tokens": [0-9]'
     run 0 embed --format json -f /dev/null; expect "empty json" "$check" json out
     run 0 embed --format openai -f /dev/null; expect "empty openai" "$check" json out
     run 0 embed --format npy -o empty.npy -f /dev/null; expect "empty npy" "$check" npy empty.npy 0 64
