@@ -51,7 +51,7 @@ failures|common/encode.c|if (s->o->truncate == TRUNCATE_ERROR) { too_long|if (0)
 failures|common/encode.c|const int64_t a = body*i/it->n_seq, b =|const int64_t a = body*i/it->n_seq + 9*(i > 0), b =
 failures|common/encode.c|it->max_err = fmax(it->max_err, fabs(d));|
 failures|common/estimate.c|n <= 1024)|n <= 0)
-failures|embed.c|(it->seqs[i].n*p/parts)|(it->seqs[i].n*p/parts + 9*(p > 0))
+failures|embed.c|it->seqs[i].n*p/parts), b|it->seqs[i].n*p/parts + 9*(p > 0)), b
 formats |embed-output.c|nan_row[c] = NAN|nan_row[c] = 0
 formats |embed-output.c|e->n_rows : it->rec.line - 1;|e->n_rows : it->rec.line;
 formats |embed-output.c|npy_header(e, (s->out.offset|npy_header(e, 1 + (s->out.offset
