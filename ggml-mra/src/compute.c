@@ -21,7 +21,7 @@ static const float * row_f32(const struct ggml_tensor * t, int64_t i1, int64_t i
 static int div_up(int a, int b) { return (a + b - 1)/b; }
 static int min_i(int a, int b)  { return a < b ? a : b; }
 
-// optional source i of flags, behind n_fixed others
+// the next optional source, if this node has the one that flag stands for
 static const struct ggml_tensor * next_src(const struct ggml_tensor * dst, const struct mra_node * p, enum mra_flag flag, int * at) {
     return p->flags & flag ? dst->src[(*at)++] : NULL;
 }
