@@ -1,42 +1,12 @@
-// What a node of ours carries, and how it is made and read. Private to the library.
+// How nodes are made, read and computed. Private to the library.
 #pragma once
 
 #include "ggml-mra.h"
 #include "kernels.h"
+#include "node-params.h"
 
 #include <string.h>
 
-enum mra_kind {
-    MRA_KIND_NONE, MRA_KIND_POOL, MRA_KIND_SCORE, MRA_KIND_TOPK, MRA_KIND_COARSE, MRA_KIND_PACK, MRA_KIND_SPARSE, MRA_KIND_ATTN,
-    MRA_KIND_COUNT
-};
-
-enum mra_flag {
-    MRA_HAS_LENGTHS = 1 << 0, // optional sources, in this order behind the fixed ones
-    MRA_HAS_PARENTS = 1 << 1,
-    MRA_HAS_K_MAX   = 1 << 2,
-    MRA_HAS_STATE   = 1 << 3,
-    MRA_IS_STARTS   = 1 << 4, // the lengths tensor holds the starts of packed sequences
-    MRA_KEYS        = 1 << 5, // pool: key lengths
-    MRA_DROP        = 1 << 6, // attn: MRA-2-s
-    MRA_COPY        = 1 << 7, // pack: rows of k and v are copied
-};
-
-// Parameters travel in the last 40 bytes of op_params (64): ggml's own {fun, n_tasks, userdata} take the first 24. No userdata,
-// so there is no lifetime to manage and graph copies keep working.
-struct mra_node {
-    uint32_t magic;
-    uint8_t  kind, flags, rule, level;
-    union {
-        struct { int32_t block, pool; } pool;
-        struct { struct mra_node_shape { uint8_t h, g, ph, pg; } shape; int32_t n_q, n_k; float scale; } score;
-        struct { struct mra_node_shape shape; int32_t n_q, n_k; int32_t count; uint16_t first_n, diag_n; uint8_t sizes[4]; float budget; int32_t slots; } topk; // count < 0: from the budget
-        struct { struct mra_node_shape shape; int32_t n_q, n_k; } coarse;
-        struct { uint8_t h, g; float scale; } sparse;
-        struct { uint8_t frame, block; uint16_t first_n, diag_n; int32_t m1, m2; float scale, budget; int32_t slots, max_len; } attn; // pack and attn
-    } u;
-};
-#define MRA_MAGIC       0x3141524dU // "MRA1"
 #define MRA_PARAMS_OFFS (GGML_MAX_OP_PARAMS - sizeof(struct mra_node))
 _Static_assert(sizeof(struct mra_node) <= GGML_MAX_OP_PARAMS - 24, "ggml_custom_op_params takes the first 24 bytes");
 
