@@ -140,6 +140,22 @@ struct ggml_tensor * ggml_mra_block_sparse_attn(struct ggml_context * ctx, struc
         struct ggml_tensor * cells, struct ggml_tensor * state, struct ggml_tensor * lengths, int h, int g, float scale, int n_threads,
         struct mra_error * err);
 
+// ---- what an encoder has around its attention (CPU) -----------------------------------------------------------
+
+#define MRA_LINEAR_WEIGHTS 3
+
+struct mra_dense { struct ggml_tensor * w, * b; };  // w [k, n] of any type ggml can turn into floats; b F32 [n] or NULL
+
+// act(W x + b) + residual, act(x) = x Phi(x) if gelu, else x: x F32 [k, m...], up to three W side by side -> F32 [n0 + n1 + n2, m...]; residual: the result's shape, or NULL.
+// k is a multiple of 32. F32 and F16 weights are multiplied as floats. Quantized weights keep their integers and scales and are read where they
+// lie, without a copy; x is rounded to 15 bits per row, or to 8 bits per 32 values where the CPU has dot products of bytes.
+struct ggml_tensor * ggml_mra_linear(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w, int n_w, bool gelu,
+        struct ggml_tensor * residual, int n_threads, struct mra_error * err);
+
+// (x - mean)/sqrt(var + eps)*w + b over the rows of x F32 [n, m...]; w, b F32 [n]
+struct ggml_tensor * ggml_mra_norm(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w, struct ggml_tensor * b, float eps,
+        struct mra_error * err);
+
 // ---- about a graph ---------------------------------------------------------------------------------------------
 
 bool         ggml_mra_is_node(const struct ggml_tensor * t);   // was t made by this library?

@@ -8,7 +8,8 @@ void mra_compute(struct ggml_tensor * dst, int ith, int nth, void * userdata) {
     static void (* const run[MRA_KIND_COUNT])(struct ggml_tensor *, const struct mra_node *, int, int) = {
         [MRA_KIND_POOL]   = mra_compute_pool,   [MRA_KIND_SCORE]  = mra_compute_score, [MRA_KIND_TOPK] = mra_compute_topk,
         [MRA_KIND_COARSE] = mra_compute_coarse, [MRA_KIND_PACK]   = mra_compute_pack,  [MRA_KIND_ATTN] = mra_compute_attn,
-        [MRA_KIND_SPARSE] = mra_compute_sparse,
+        [MRA_KIND_SPARSE] = mra_compute_sparse, [MRA_KIND_SCRATCH] = mra_compute_scratch, [MRA_KIND_LINEAR] = mra_compute_linear,
+        [MRA_KIND_NORM]   = mra_compute_norm,
     };
     const struct mra_node p = mra_node_get(dst);
     if (run[p.kind]) run[p.kind](dst, &p, ith, nth);

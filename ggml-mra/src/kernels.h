@@ -16,6 +16,8 @@ enum {
     MRA_GROUP_MAX   = 64, // query blocks per work item of the columns frame, at most
     MRA_PAD         = 16, // packed rows are padded with zeros to a multiple of this
     MRA_PANEL       = 32, // block columns per panel of the packed block statistics
+    MRA_LINEAR_ROWS = 192, // rows of a dense layer's work item, at most
+    MRA_LINEAR_COLS = 32,  // its columns are a multiple of this, but for the last
 };
 
 #define MRA_ROUND_UP(x, m) (((x) + (m) - 1)/(m)*(m))
@@ -78,6 +80,28 @@ static inline int mra_columns_named(const struct mra_head * a, int x, int y) {
     return (y < a->first_n) + (a->diag_n > 0 && (off < 0 ? -off : off) <= a->diag_n/2);
 }
 
+enum mra_weight_type { MRA_W_F32, MRA_W_F16, MRA_W_Q8_0, MRA_W_Q4_0, MRA_W_ANY };
+
+// Weights W [n][k] as they lie in a file, row j at data + j*stride. Q8_0, Q4_0: ggml's blocks of 32.
+struct mra_weights {
+    const char *         data;
+    size_t               stride, row_bytes;
+    enum mra_weight_type type;
+    void              (* to_float)(const void * w, float * x, int64_t n); // all but F32; from the start of a block
+    const float *        bias;     // [n] or NULL
+    int                  n, first; // first column of y
+};
+
+// y_i = gelu(W x_i + bias) + res_i. Rows of f32, strides in bytes. k is a multiple of 32; of 256 for types with larger blocks.
+struct mra_linear {
+    const char * x, * res;         // res may be NULL, and may be y
+    char *       y;
+    size_t       stride_x, stride_res, stride_y;
+    int          k;
+    bool         gelu;             // x Phi(x)
+    bool         floats, integers; // kinds of weights that x will meet: F32 and F16, all others
+};
+
 struct mra_kernels {
     const char * name;
 
@@ -106,9 +130,19 @@ struct mra_kernels {
 
     // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
     void (*columns)(const struct mra_head * a, int x0, void * scratch);
+
+    // Rows [i0, i1) of x, at most MRA_LINEAR_ROWS, into scratch, in the form linear wants them.
+    void (*linear_x)(const struct mra_linear * a, int i0, int i1, void * scratch);
+
+    // y for the rows that linear_x took, columns [n0, n1) of w; n0 is a multiple of MRA_LINEAR_COLS
+    void (*linear)(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
+
+    // y = (x - mean)/sqrt(var + eps)*w + b over n values; y may be x
+    void (*norm)(float * y, const float * x, const float * w, const float * b, int n, float eps);
 };
 
-// Scratch bytes one thread needs for attend and columns (n_k, m1, g, group at their largest); 64-byte aligned.
+// Scratch bytes one thread needs for linear, for attend, for columns (n_k, m1, g, group at their largest); 64-byte aligned.
+size_t mra_linear_scratch(int k, bool floats);
 size_t mra_attend_scratch(int d, int dv);
 size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);
 

@@ -7,6 +7,7 @@
 
 enum mra_kind {
     MRA_KIND_NONE, MRA_KIND_POOL, MRA_KIND_SCORE, MRA_KIND_TOPK, MRA_KIND_COARSE, MRA_KIND_PACK, MRA_KIND_SPARSE, MRA_KIND_ATTN,
+    MRA_KIND_SCRATCH, MRA_KIND_LINEAR, MRA_KIND_NORM,
     MRA_KIND_COUNT
 };
 
@@ -35,6 +36,8 @@ struct mra_node {
         struct { struct mra_node_shape shape; int32_t n_q, n_k; } coarse;
         struct { uint8_t h, g; float scale; } sparse;
         struct { uint8_t frame, block; uint16_t first_n, diag_n; int32_t m1, m2; float scale, budget; int32_t slots, max_len; } attn; // pack and attn
+        struct { uint8_t n_w, bias, res, gelu; } linear; // weights; bit i: they have a bias; a residual; the activation
+        struct { float eps; } norm;
     } u;
 };
 #define MRA_MAGIC 0x3141524dU // "MRA1"

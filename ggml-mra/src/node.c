@@ -2,7 +2,7 @@
 #include "node.h"
 
 static const char * const kind_name[MRA_KIND_COUNT] = {
-    NULL, "pool", "block-score", "topk-blocks", "coarse-state", "pack", "block-sparse-attn", "attn",
+    NULL, "pool", "block-score", "topk-blocks", "coarse-state", "pack", "block-sparse-attn", "attn", "scratch", "linear", "norm",
 };
 
 struct ggml_tensor * mra_node_new(struct ggml_context * ctx, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3,

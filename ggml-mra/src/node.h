@@ -30,6 +30,9 @@ void mra_compute_coarse(struct ggml_tensor * dst, const struct mra_node * p, int
 void mra_compute_pack  (struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
 void mra_compute_sparse(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
 void mra_compute_attn  (struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
+void mra_compute_scratch(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
+void mra_compute_linear(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
+void mra_compute_norm  (struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
 
 // Valid queries and keys of sequence b, from a lengths tensor (or NULL); cut to what the tensors hold.
 struct mra_len { int n_q, n_k; };

@@ -25,6 +25,13 @@
 
 #define INL      static inline __attribute__((always_inline, unused))
 #define NOINLINE static __attribute__((noinline, unused))
+#if defined(__SSE2__) && !defined(MRA_VL)
+#    define V_OPAQUE(x) __asm__("" : "+x"(x)) // the compiler must take x as it is
+#elif defined(__aarch64__)
+#    define V_OPAQUE(x) __asm__("" : "+w"(x))
+#else
+#    define V_OPAQUE(x) ((void) 0)
+#endif
 #ifdef __clang__
 #    define UNROLL _Pragma("clang loop unroll(full)")
 #else

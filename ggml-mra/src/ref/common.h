@@ -18,3 +18,6 @@ void mra_ref_coarse(float * o, float * max, float * sum, const float * s, const 
                     const float * v, size_t ldv, int dv);
 void mra_ref_attend(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g, const float * state, void * scratch);
 void mra_ref_columns(const struct mra_head * a, int x0, void * scratch);
+void mra_ref_linear_x(const struct mra_linear * a, int i0, int i1, void * scratch);
+void mra_ref_linear(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
+void mra_ref_norm(float * y, const float * x, const float * w, const float * b, int n, float eps);

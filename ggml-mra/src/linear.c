@@ -1,0 +1,156 @@
+// Dense layers and layer norms as nodes. A dense layer's work items are blocks of rows x groups of columns, taken from a counter; results
+// do not depend on who takes what.
+#include "node.h"
+
+#include <stdatomic.h>
+
+enum { HEADER = 64, L2_BYTES = 448*1024 };
+
+// The scratch node's memory: the counter, then a slot for each thread that may take part.
+static size_t slot_bytes(int64_t k, bool floats) { return MRA_ROUND_UP(mra_linear_scratch((int) k, floats), 64) + 64; }
+
+// rows of a work item: as many as stay in a second-level cache, in equal shares
+static int rows_per_item(int64_t m, int64_t k) {
+    int64_t rows = L2_BYTES/(2*k)/24*24;
+    rows = rows < 48 ? 48 : rows > MRA_LINEAR_ROWS ? MRA_LINEAR_ROWS : rows;
+    const int64_t n = (m + rows - 1)/rows;
+    rows = (m + n - 1)/n;
+    return (int) MRA_ROUND_UP(rows, 24);
+}
+
+static bool is_float(enum ggml_type type) { return type == GGML_TYPE_F32 || type == GGML_TYPE_F16; }
+
+static struct mra_weights weights_of(const struct ggml_tensor * w, const struct ggml_tensor * bias, int64_t first) {
+    struct mra_weights r = { .data = w->data, .stride = w->nb[1], .row_bytes = ggml_row_size(w->type, w->ne[0]), .type = MRA_W_ANY, .n = (int) w->ne[1], .first = (int) first };
+    if (w->type == GGML_TYPE_F32)  r.type = MRA_W_F32;
+    if (w->type == GGML_TYPE_F16)  r.type = MRA_W_F16;
+    if (w->type == GGML_TYPE_Q8_0) r.type = MRA_W_Q8_0;
+    if (w->type == GGML_TYPE_Q4_0) r.type = MRA_W_Q4_0;
+    r.to_float = ggml_get_type_traits(w->type)->to_float;
+    r.bias     = bias ? bias->data : NULL;
+    return r;
+}
+
+void mra_compute_scratch(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
+    (void) p; (void) nth;
+    if (ith == 0) atomic_store((atomic_int *) dst->data, 0);
+}
+
+void mra_compute_linear(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
+    const int n_w = p->u.linear.n_w;
+    const struct ggml_tensor * x = dst->src[0], * mem = dst->src[1], * const * bias = (const struct ggml_tensor * const *) dst->src + 2 + n_w;
+    struct mra_weights w[MRA_LINEAR_WEIGHTS];
+    struct mra_linear a = { .x = x->data, .y = dst->data, .stride_x = x->nb[1], .stride_y = dst->nb[1], .k = (int) x->ne[0], .gelu = p->u.linear.gelu };
+    int64_t n_group = 0, first = 0;
+    int n_bias = 0;
+    for (int i = 0; i < n_w; i++) {
+        const struct ggml_tensor * t = dst->src[2 + i];
+        w[i]   = weights_of(t, p->u.linear.bias >> i & 1 ? bias[n_bias++] : NULL, first);
+        first += t->ne[1];
+        *(is_float(t->type) ? &a.floats : &a.integers) = true;
+    }
+    if (p->u.linear.res) { a.res = bias[n_bias]->data; a.stride_res = bias[n_bias]->nb[1]; }
+    const size_t slot = slot_bytes(a.k, a.floats);
+    if ((size_t) ith >= (ggml_nbytes(mem) - HEADER)/slot) return;
+    char * scratch = (char *) mem->data + HEADER + (size_t) ith*slot;
+    scratch += (64 - (uintptr_t) scratch % 64) % 64;
+
+    const int m = (int) ggml_nrows(x), rows = rows_per_item(m, a.k), n_block = (m + rows - 1)/rows;
+    // columns of an item: all, unless there are too few blocks of rows to share out evenly
+    int cols = 1 << 20;
+    if (n_block < 8*nth) {
+        const int64_t split = (8*nth + n_block - 1)/n_block;
+        cols = (int) MRA_ROUND_UP((first + split - 1)/split, MRA_LINEAR_COLS);
+        cols = cols < 4*MRA_LINEAR_COLS ? 4*MRA_LINEAR_COLS : cols;
+    }
+    for (int i = 0; i < n_w; i++) n_group += (w[i].n + cols - 1)/cols;
+    const struct mra_kernels * kern = mra_kernels_get();
+    int held = -1;
+    for (int64_t t; (t = atomic_fetch_add((atomic_int *) mem->data, 1)) < n_block*n_group; ) {
+        const int b = (int) (t/n_group), i0 = b*rows, i1 = i0 + rows < m ? i0 + rows : m;
+        int64_t g = t % n_group;
+        int i = 0;
+        for (; g >= (w[i].n + cols - 1)/cols; i++) g -= (w[i].n + cols - 1)/cols;
+        const int n0 = (int) g*cols, n1 = w[i].n - n0 < cols ? w[i].n : n0 + cols;
+        if (held != b) kern->linear_x(&a, i0, i1, scratch);
+        held = b;
+        kern->linear(&a, &w[i], i0, i1, n0, n1, scratch);
+    }
+}
+
+static enum mra_status check_rows(const char * name, const struct ggml_tensor * t, struct mra_error * err) {
+    if (t->type != GGML_TYPE_F32) return mra_fail(err, MRA_ERR_SHAPE, "%s is %s, not f32", name, ggml_type_name(t->type));
+    // one stride from row to row
+    if (t->nb[0] != sizeof(float) || (t->ne[2] > 1 && t->nb[2] != t->ne[1]*t->nb[1]) || (t->ne[3] > 1 && t->nb[3] != t->ne[2]*t->nb[2])) {
+        return mra_fail(err, MRA_ERR_SHAPE, "%s: rows are not contiguous or not evenly apart", name);
+    }
+    return MRA_OK;
+}
+
+static enum mra_status check_vector(const char * name, const struct ggml_tensor * t, int64_t n, struct mra_error * err) {
+    if (t->type == GGML_TYPE_F32 && t->ne[0] == n && ggml_nelements(t) == n && ggml_is_contiguous(t)) return MRA_OK;
+    return mra_fail(err, MRA_ERR_SHAPE, "%s must be f32 [%lld]", name, (long long) n);
+}
+
+static enum mra_status check_weights(const struct ggml_tensor * x, const struct mra_dense * w, int n_w, int64_t * n, bool * floats, struct mra_error * err) {
+    if (n_w < 1 || n_w > MRA_LINEAR_WEIGHTS) return mra_fail(err, MRA_ERR_ARG, "%d weights are not 1..%d", n_w, MRA_LINEAR_WEIGHTS);
+    for (int i = 0; i < n_w; i++) {
+        const struct ggml_tensor * t = w[i].w;
+        if (!t) return mra_fail(err, MRA_ERR_ARG, "weights are NULL");
+        if (t->type != GGML_TYPE_F32 && !ggml_get_type_traits(t->type)->to_float) return mra_fail(err, MRA_ERR_UNSUPPORTED, "weights are %s", ggml_type_name(t->type));
+        if (t->ne[0] != x->ne[0] || t->ne[2] != 1 || t->ne[3] != 1 || t->nb[0] != ggml_type_size(t->type)) {
+            return mra_fail(err, MRA_ERR_SHAPE, "weights are [%lld, %lld], x has rows of %lld", (long long) t->ne[0], (long long) t->ne[1], (long long) x->ne[0]);
+        }
+        const enum mra_status st = w[i].b ? check_vector("bias", w[i].b, t->ne[1], err) : MRA_OK;
+        if (st) return st;
+        *n += t->ne[1];
+        *floats |= is_float(t->type);
+    }
+    return MRA_OK;
+}
+
+struct ggml_tensor * ggml_mra_linear(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w, int n_w, bool gelu,
+        struct ggml_tensor * residual, int n_threads, struct mra_error * err) {
+    if (!x) { mra_fail(err, MRA_ERR_ARG, "x is NULL"); return NULL; }
+    struct mra_node p = { .kind = MRA_KIND_LINEAR };
+    int64_t n = 0;
+    bool floats = false;
+    if (check_rows("x", x, err) || check_weights(x, w, n_w, &n, &floats, err)) return NULL;
+    if (x->ne[0] % 32) { mra_fail(err, MRA_ERR_SHAPE, "rows of %lld values are no multiple of 32", (long long) x->ne[0]); return NULL; }
+    if (ggml_nrows(x) > INT32_MAX/2 || n > INT32_MAX/2) { mra_fail(err, MRA_ERR_SHAPE, "x or weights have too many rows"); return NULL; }
+    if (residual && (check_rows("residual", residual, err) || residual->ne[0] != n || ggml_nrows(residual) != ggml_nrows(x))) {
+        mra_fail(err, MRA_ERR_SHAPE, "the residual is not of the result's shape");
+        return NULL;
+    }
+    p.u.linear.n_w  = (uint8_t) n_w;
+    p.u.linear.gelu = gelu;
+    p.u.linear.res  = residual != NULL;
+    struct ggml_tensor * src[2*MRA_LINEAR_WEIGHTS + 3] = { x };
+    for (int i = 0; i < n_w; i++) {
+        src[2 + i] = w[i].w;
+        src[2 + n_w + i] = w[i].b;
+        p.u.linear.bias |= (uint8_t) ((w[i].b != NULL) << i);
+    }
+    src[2 + 2*n_w] = residual;
+    const int64_t bytes = HEADER + mra_slots(n_threads)*(int64_t) slot_bytes(x->ne[0], floats);
+    src[1] = mra_node_new(ctx, GGML_TYPE_I8, bytes, 1, 1, 1, (struct ggml_tensor *[]) { x }, 1, (struct mra_node) { .kind = MRA_KIND_SCRATCH }, "mra_scratch", err);
+    if (!src[1]) return NULL;
+    return mra_node_new(ctx, GGML_TYPE_F32, n, x->ne[1], x->ne[2], x->ne[3], src, 3 + 2*n_w, p, "mra_linear", err);
+}
+
+void mra_compute_norm(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
+    const struct ggml_tensor * x = dst->src[0];
+    const int64_t m = ggml_nrows(x);
+    for (int64_t i = m*ith/nth; i < m*(ith + 1)/nth; i++) {
+        mra_kernels_get()->norm((float *) ((char *) dst->data + i*dst->nb[1]), (const float *) ((const char *) x->data + i*x->nb[1]),
+            dst->src[1]->data, dst->src[2]->data, (int) x->ne[0], p->u.norm.eps);
+    }
+}
+
+struct ggml_tensor * ggml_mra_norm(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w, struct ggml_tensor * b, float eps, struct mra_error * err) {
+    if (!x || !w || !b) { mra_fail(err, MRA_ERR_ARG, "x, w or b is NULL"); return NULL; }
+    if (check_rows("x", x, err) || check_vector("w", w, x->ne[0], err) || check_vector("b", b, x->ne[0], err)) return NULL;
+    struct mra_node p = { .kind = MRA_KIND_NORM };
+    p.u.norm.eps = eps;
+    return mra_node_new(ctx, GGML_TYPE_F32, x->ne[0], x->ne[1], x->ne[2], x->ne[3], (struct ggml_tensor *[]) { x, w, b }, 3, p, "mra_norm", err);
+}
