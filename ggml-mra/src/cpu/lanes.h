@@ -52,6 +52,30 @@ INL v16 v_narrow_16(vi a, vi b)  { return __builtin_shufflevector((v16) a, (v16)
 INL v8  v_narrow_8(v16 a, v16 b) { return __builtin_shufflevector((v8) a, (v8) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30); }
 #endif
 
+// 2*VL bytes, sign extended
+INL v16 v_widen_8(const int8_t * p) {
+    typedef int8_t half8 __attribute__((vector_size(2*VL)));
+    half8 h;
+    memcpy(&h, p, sizeof(h));
+    return __builtin_convertvector(h, v16);
+}
+
+// a*b/2^15, rounded
+INL v16 v_mul_q15(v16 a, v16 b) {
+#if VL == 16 && defined(__AVX512BW__)
+    return (v16) _mm512_mulhrs_epi16((__m512i) a, (__m512i) b);
+#elif VL == 8
+    return (v16) _mm256_mulhrs_epi16((__m256i) a, (__m256i) b);
+#elif VL == 4 && defined(__SSSE3__)
+    return (v16) _mm_mulhrs_epi16((__m128i) a, (__m128i) b);
+#elif defined(__aarch64__)
+    return (v16) vqrdmulhq_s16((int16x8_t) a, (int16x8_t) b);
+#else
+    UNROLL for (int i = 0; i < 2*VL; i++) a[i] = (int16_t) ((a[i]*b[i] + (1 << 14)) >> 15);
+    return a;
+#endif
+}
+
 // acc + the sum of the V_STEP products of each lane of x and w
 INL vi v_dot(vi acc, vi x, vi w) {
 #if V_STEP == 2 && VL == 16 && defined(__AVX512BW__)

@@ -146,6 +146,21 @@ INL vf v_load_f16(const uint16_t * p) {
     return (vf) ((vi) mag | special | ((h & 0x8000) << 16));
 #endif
 }
+INL float half_to_float(uint16_t h) {
+#if defined(__F16C__)
+    return _cvtsh_ss(h);
+#else
+    const uint32_t special = (h & 0x7c00) == 0x7c00 ? 0x7f800000 : 0, bits = (uint32_t) (h & 0x7fff) << 13;
+    float mag;
+    memcpy(&mag, &bits, 4);
+    mag *= 0x1p112f;
+    uint32_t u;
+    memcpy(&u, &mag, 4);
+    u |= special | (uint32_t) (h & 0x8000) << 16;
+    memcpy(&mag, &u, 4);
+    return mag;
+#endif
+}
 // VL values of a packed row
 INL vf v_load_kv(const void * p, size_t i, int f16) {
     return f16 ? v_load_f16((const uint16_t *) p + i) : v_load((const float *) p + i);
