@@ -2,6 +2,7 @@
 
 #ifdef MRA_TEST_WIDE
 extern const struct mra_kernels mra_kernels_wide; // isa-wide.c
+extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
 #endif
 
 int n_checks, n_failed;
@@ -122,6 +123,18 @@ int summary(const char * name) {
     return n_failed || !n_checks ? 1 : 0;
 }
 
+static bool said;
+
+// adds the tables of these names as far as this CPU runs them
+static int tables_by_name(const char * const * names, int n_names, const struct mra_kernels ** out, int max) {
+    int n = 0;
+    for (int i = 0; i < n_names && n < max; i++) {
+        const struct mra_kernels * k = mra_kernels_by_name(names[i]);
+        if (k) out[n++] = k; else if (!said) printf("skipped: kernels %s, which this CPU does not run\n", names[i]);
+    }
+    return n;
+}
+
 int kernel_tables(const struct mra_kernels ** out, int max) {
 #if defined(__x86_64__)
     static const char * const names[] = { "ref", "base", "v3", "v4" };
@@ -130,15 +143,34 @@ int kernel_tables(const struct mra_kernels ** out, int max) {
 #else
     static const char * const names[] = { "ref", "base" };
 #endif
-    static bool said;
-    int n = 0;
-    for (size_t i = 0; i < sizeof(names)/sizeof(names[0]) && n < max; i++) {
-        const struct mra_kernels * k = mra_kernels_by_name(names[i]);
-        if (k) out[n++] = k; else if (!said) printf("skipped: kernels %s, which this CPU does not run\n", names[i]);
-    }
+    int n = tables_by_name(names, sizeof(names)/sizeof(names[0]), out, max);
 #ifdef MRA_TEST_WIDE
     if (!mra_kernels_by_name("v4") && mra_kernels_by_name("v3") && n < max) out[n++] = &mra_kernels_wide;
 #endif
     said = true;
+    return n;
+}
+
+#ifdef MRA_TEST_WIDE
+static const struct mra_kernels * with_dense(struct mra_kernels * k, const struct mra_dense_kernels * dense, const char * name) {
+    *k = *mra_kernels_by_name("v3");
+    k->name     = name;
+    k->linear_x = dense->linear_x;
+    k->linear   = dense->linear;
+    return k;
+}
+#endif
+
+int dense_tables(const struct mra_kernels ** out, int max) {
+    static const char * const names[] = { "v3-vnni", "v4-vnni", "neon-dot" };
+    int n = kernel_tables(out, max);
+    n += tables_by_name(names, sizeof(names)/sizeof(names[0]), out + n, max - n);
+#ifdef MRA_TEST_WIDE
+    static struct mra_kernels bytes[2];
+    if (mra_kernels_by_name("v3")) {
+        if (!mra_kernels_by_name("v4-vnni") && n < max) out[n++] = with_dense(&bytes[0], &mra_dense_wide_bytes, "v4-vnni in halves");
+        if (!mra_kernels_by_name("v3-vnni") && n < max) out[n++] = with_dense(&bytes[1], &mra_dense_v3_bytes, "v3-vnni without its instruction");
+    }
+#endif
     return n;
 }

@@ -66,3 +66,5 @@ int summary(const char * name); // prints, returns the exit code
 // kernel tables to test: {ref, base, v3, v4, neon} as far as this CPU runs them; the ones it lacks are printed as skipped, once.
 // Without AVX-512 the code of v4 is run all the same, in AVX2 halves.
 int kernel_tables(const struct mra_kernels ** out, int max);
+// the same, and those that differ from them in dense layers only
+int dense_tables(const struct mra_kernels ** out, int max);

@@ -123,6 +123,61 @@ static void test_head(void) {
     free(scratch); free(out[0]); free(out[1]); free(q.mem); free(k.mem); free(v.mem);
 }
 
+// ---- dense layers: Q8_0, Q4_0 blocks made by hand, floats
+
+enum { MAX_K = 640 };
+static void f16_to_float(const void * w, float * x, int64_t n) { for (int64_t i = 0; i < n; i++) x[i] = (float) half_value(((const uint16_t *) w)[i]); }
+static void q8_0_to_float(const void * w, float * x, int64_t n) {
+    const char * p = w;
+    for (int64_t i = 0; i < n; i++) { uint16_t d; memcpy(&d, p + i/32*34, 2); x[i] = (float) half_value(d)*(float) ((const int8_t *) p)[i/32*34 + 2 + i%32]; }
+}
+static void q4_0_to_float(const void * w, float * x, int64_t n) {
+    const char * p = w;
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t q = ((const uint8_t *) p)[i/32*18 + 2 + i%16];
+        uint16_t d;
+        memcpy(&d, p + i/32*18, 2);
+        x[i] = (float) half_value(d)*(float) ((i%32 < 16 ? q & 15 : q >> 4) - 8);
+    }
+}
+
+static void test_linear(void) {
+    static const struct { enum mra_weight_type type; int num, den; void (* to_float)(const void *, float *, int64_t); } types[] = {
+        { MRA_W_F32, 4, 1, NULL }, { MRA_W_F16, 2, 1, f16_to_float }, { MRA_W_Q8_0, 34, 32, q8_0_to_float }, { MRA_W_Q4_0, 18, 32, q4_0_to_float }, { MRA_W_ANY, 2, 1, f16_to_float },
+    };
+    const int t = pick(0, 4), m = pick(1, 40), k = 32*pick(1, MAX_K/32), n = pick(1, 80);
+    const size_t row = (size_t) k*types[t].num/types[t].den;
+    const bool floats = t < 2;
+    char * w = malloc(row*n + 64);
+    for (size_t i = 0; i < row*n; i++) w[i] = (char) pick(t == 2 ? -127 : -128, 127);
+    for (size_t i = 0; i < (size_t) k*n; i++) {
+        const uint16_t h = half_of(gauss());
+        if (t == 0) ((float *) w)[i] = (float) half_value(h);
+        if (t == 1 || t == 4) ((uint16_t *) w)[i] = h;
+        if (t == 2 && i%32 == 0) memcpy(w + i/32*34, &h, 2);
+        if (t == 3 && i%32 == 0) memcpy(w + i/32*18, &h, 2);
+    }
+    struct block x = block_new(m, k, k + 8*pick(0, 1), MRA_F32), res = block_new(m, n, n, MRA_F32), b = block_new(1, n, n, MRA_F32);
+    float * y[2] = { calloc((size_t) m*n, 4), calloc((size_t) m*n, 4) };
+    const struct mra_weights weights = { w, row, row, types[t].type, types[t].to_float, pick(0, 1) ? (const float *) b.mem : NULL, n, 0 };
+    struct mra_linear a = { .x = x.mem, .res = pick(0, 1) ? res.mem : NULL, .stride_x = x.rows.stride, .stride_res = res.rows.stride, .stride_y = (size_t) n*4, .k = k,
+        .gelu = pick(0, 1), .floats = floats, .integers = !floats };
+    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, floats), 64));
+    for (int i = 0; i < 2; i++) {
+        const struct mra_kernels * kt = i ? &mra_kernels_ref : kern;
+        a.y = (char *) y[i];
+        kt->linear_x(&a, 0, m, scratch);
+        for (int c = 0; c < n; c += 64) kt->linear(&a, &weights, 0, m, c, c + 64 < n ? c + 64 : n, scratch);
+    }
+    const double e = worst(y[0], y[1], (size_t) m*n), tol = floats ? 2e-6 : strchr(kern->name, '-') ? 2e-2 : 2e-3;
+    CHECK(e <= tol, "linear type %d m %d k %d n %d: %.1e", t, m, k, n, e);
+    float * out[2] = { y[0], y[1] };
+    kern->norm(out[0], (const float *) x.mem, (const float *) x.mem, (const float *) x.mem, n < k ? n : k, 1e-5f);
+    mra_kernels_ref.norm(out[1], (const float *) x.mem, (const float *) x.mem, (const float *) x.mem, n < k ? n : k, 1e-5f);
+    CHECK(worst(out[0], out[1], n < k ? n : k) <= 1e-5, "norm of %d", n < k ? n : k);
+    free(w); free(x.mem); free(res.mem); free(b.mem); free(y[0]); free(y[1]); free(scratch);
+}
+
 int main(int argc, char ** argv) {
     kern = argc > 1 ? mra_kernels_by_name(argv[1]) : mra_kernels_get();
     if (!kern) { printf("skipped: kernels %s do not run here\n", argv[1]); return 77; }
@@ -130,6 +185,7 @@ int main(int argc, char ** argv) {
     for (int i = 0; i < 2*percent; i++)   test_pool_score();
     for (int i = 0; i < 20*percent; i++)  test_select();
     for (int i = 0; i < 6*percent/10; i++) test_head();
+    for (int i = 0; i < 3*percent; i++)   test_linear();
     printf("test-kernels %s: %d checks, %d failed\n", kern->name, n_checks, n_failed);
     return n_failed ? 1 : 0;
 }

@@ -152,6 +152,13 @@ extern const struct mra_kernels mra_kernels_v3;   // AVX2 + FMA + F16C
 extern const struct mra_kernels mra_kernels_v4;   // AVX-512 F, BW, DQ, VL
 extern const struct mra_kernels mra_kernels_neon;
 
+// Dense layers of CPUs with dot products of bytes, which are else like v3, v4 and neon: the tables "v3-vnni", "v4-vnni", "neon-dot".
+struct mra_dense_kernels {
+    void (*linear_x)(const struct mra_linear * a, int i0, int i1, void * scratch);
+    void (*linear)(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
+};
+extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot;
+
 // The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this CPU.
 const struct mra_kernels * mra_kernels_get(void);
 const struct mra_kernels * mra_kernels_by_name(const char * name);
