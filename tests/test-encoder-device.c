@@ -40,6 +40,7 @@ int main(int argc, char ** argv) {
         p.n_threads = 1;
         p.n_chunk   = chunk;
         p.profile   = k == 1;
+        p.ggml_dense = true; // as a device computes them
         int64_t n_cpu = 0, n_dev = 0;
         const int before = fake_device_graphs();
         float * a = encode(path, "CPU", p, seqs, 3, wants[k], &n_cpu), * b = encode(path, k % 2 ? "gpu" : "FAKE0", p, seqs, 3, wants[k], &n_dev);

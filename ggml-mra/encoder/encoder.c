@@ -231,6 +231,7 @@ static enum mra_status run(struct job * j, struct mra_error * err) {
         struct pass p = { .a = a, .b = a };
         p.shape.attn    = is ? exact : own;
         p.shape.n_chunk = ctx->params.n_chunk;
+        p.shape.dense   = !ctx->params.ggml_dense && ctx->n_backends == 1; // the model is in the CPU's memory
         p.shape.head    = j->want->kind == MRA_OUTPUT_CLASS ? MRA_HEAD_CLASS : j->want->kind == MRA_OUTPUT_MLM ? MRA_HEAD_MLM : MRA_HEAD_NONE;
         const int end = is ? j->n_exact : j->n_order, most = p.shape.attn.frame == MRA_FRAME_SQUARE ? MAX_SQUARE : end;
         do p.shape.n_tokens += j->seqs[j->order[p.b++]].n;

@@ -21,8 +21,11 @@ enum mra_part mra_graph_part(const struct ggml_tensor * t) {
     return strncmp(name, PART_NAME, n) == 0 ? (enum mra_part) (name[n] - '0') : MRA_PART_COUNT;
 }
 
+// From here on NULL is what an operator gave that could not be built; it passes through, the reason is in b->err.
+
 // the nodes of x come before all that follow; it is the last one of its part
 static struct ggml_tensor * end_part(struct builder * b, struct ggml_tensor * x, enum mra_part part) {
+    if (!x) return NULL;
     ggml_format_name(x, PART_NAME "%d", (int) part);
     ggml_build_forward_expand(b->g->gf, x);
     return x;
@@ -34,17 +37,15 @@ static struct ggml_tensor * input(struct builder * b, int n) {
     return t;
 }
 
-static struct ggml_tensor * linear(struct builder * b, struct mra_linear l, struct ggml_tensor * x) {
-    x = ggml_mul_mat(b->ctx, l.w, x);
-    return l.b ? ggml_add(b->ctx, x, l.b) : x;
-}
-
 static struct ggml_tensor * norm(struct builder * b, struct mra_norm l, struct ggml_tensor * x) {
+    if (!x) return NULL;
+    if (b->s->dense) return ggml_mra_norm(b->ctx, x, l.w, l.b, b->m->eps, b->err);
     return ggml_add(b->ctx, ggml_mul(b->ctx, ggml_norm(b->ctx, x, b->m->eps), l.w), l.b);
 }
 
 static struct ggml_tensor * activate(struct builder * b, enum mra_act act, struct ggml_tensor * x) {
     switch (act) {
+        case MRA_ACT_NONE:      return x;
         case MRA_ACT_GELU:      return ggml_gelu_erf(b->ctx, x);
         case MRA_ACT_GELU_TANH: return ggml_gelu(b->ctx, x);
         case MRA_ACT_RELU:      return ggml_relu(b->ctx, x);
@@ -52,6 +53,21 @@ static struct ggml_tensor * activate(struct builder * b, enum mra_act act, struc
         case MRA_ACT_TANH:      return ggml_tanh(b->ctx, x);
     }
     return x;
+}
+
+// act(W x + b) + residual (or NULL)
+static struct ggml_tensor * linear(struct builder * b, struct mra_dense l, struct ggml_tensor * x, enum mra_act act, struct ggml_tensor * residual) {
+    if (!x) return NULL;
+    if (b->s->dense && l.w->ne[0] % 32 == 0) {
+        const bool fused = act == MRA_ACT_NONE || act == MRA_ACT_GELU;
+        x = ggml_mra_linear(b->ctx, x, &l, 1, act == MRA_ACT_GELU, fused ? residual : NULL, b->s->attn.n_threads, b->err);
+        if (!x || fused) return x;
+    } else {
+        x = ggml_mul_mat(b->ctx, l.w, x);
+        if (l.b) x = ggml_add(b->ctx, x, l.b);
+    }
+    x = activate(b, act, x);
+    return residual ? ggml_add(b->ctx, x, residual) : x;
 }
 
 static struct ggml_tensor * embeddings(struct builder * b) {
@@ -87,17 +103,25 @@ static struct ggml_tensor * attend_each(struct builder * b, struct ggml_tensor *
     return to->ne[0] == n_embd ? to : ggml_view_2d(b->ctx, to, n_embd, b->s->n_tokens, to->nb[1], 0);
 }
 
+// q, k and v of all tokens: parts of one tensor, or three
+static bool project(struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * qkv[3], int part[3]) {
+    const struct mra_dense each[3] = { l->q, l->k, l->v };
+    if (l->qkv.w) {
+        qkv[0] = qkv[1] = qkv[2] = linear(b, l->qkv, x, MRA_ACT_NONE, NULL);
+    } else if (b->s->dense && x->ne[0] % 32 == 0) {
+        qkv[0] = qkv[1] = qkv[2] = ggml_mra_linear(b->ctx, x, each, 3, false, NULL, b->s->attn.n_threads, b->err);
+    } else {
+        for (int i = 0; i < 3; i++) ggml_build_forward_expand(b->g->gf, qkv[i] = linear(b, each[i], x, MRA_ACT_NONE, NULL));
+    }
+    for (int i = 0; i < 3; i++) part[i] = qkv[1] == qkv[0] ? i : 0;
+    return qkv[2] != NULL;
+}
+
 // -> [n_embd, n_tokens]
 static struct ggml_tensor * attention(struct builder * b, const struct mra_layer * l, struct ggml_tensor * x) {
     struct ggml_tensor * qkv[3];
-    int part[3] = {0};
-    if (l->qkv.w) {
-        qkv[0] = qkv[1] = qkv[2] = linear(b, l->qkv, x);
-        part[1] = 1; part[2] = 2;
-    } else {
-        const struct mra_linear * each[3] = { &l->q, &l->k, &l->v };
-        for (int i = 0; i < 3; i++) ggml_build_forward_expand(b->g->gf, qkv[i] = linear(b, *each[i], x));
-    }
+    int part[3];
+    if (!project(b, l, x, qkv, part)) return NULL;
     end_part(b, qkv[2], MRA_PART_QKV);
     struct ggml_tensor * o;
     if (b->s->attn.frame == MRA_FRAME_SQUARE) {
@@ -113,9 +137,8 @@ static struct ggml_tensor * attention(struct builder * b, const struct mra_layer
 
 // what follows the attention o, row by row: [n_embd, n] -> [n_embd, n]
 static struct ggml_tensor * feed_forward(struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * o) {
-    x = norm(b, l->attn_norm, ggml_add(b->ctx, linear(b, l->out, o), x));
-    o = linear(b, l->down, activate(b, b->m->act, linear(b, l->up, x)));
-    return norm(b, l->out_norm, ggml_add(b->ctx, o, x));
+    x = norm(b, l->attn_norm, linear(b, l->out, o, MRA_ACT_NONE, x));
+    return norm(b, l->out_norm, linear(b, l->down, linear(b, l->up, x, b->m->act, NULL), MRA_ACT_NONE, x));
 }
 
 static struct ggml_tensor * rows_of(struct builder * b, struct ggml_tensor * x, int64_t first, int64_t n) {
@@ -129,6 +152,7 @@ static struct ggml_tensor * feed_forward_chunks(struct builder * b, const struct
     for (int64_t i = 0; i < n; i += step) {
         const int64_t m = i + step < n ? step : n - i;
         struct ggml_tensor * y = feed_forward(b, l, rows_of(b, x, i, m), rows_of(b, o, i, m));
+        if (!y) return NULL;
         x = ggml_set_2d_inplace(b->ctx, x, y, x->nb[1], i*x->nb[1]);
         ggml_build_forward_expand(b->g->gf, x);
     }
@@ -140,11 +164,11 @@ static struct ggml_tensor * head(struct builder * b, struct ggml_tensor * x) {
     switch (b->s->head) {
         case MRA_HEAD_NONE: return x;
         case MRA_HEAD_CLASS:
-            if (m->cls.w) x = activate(b, m->cls_act, linear(b, m->cls, x));
-            return m->cls_out.w ? linear(b, m->cls_out, x) : x;
+            if (m->cls.w) x = linear(b, m->cls, x, m->cls_act, NULL);
+            return m->cls_out.w ? linear(b, m->cls_out, x, MRA_ACT_NONE, NULL) : x;
         case MRA_HEAD_MLM:
-            x = norm(b, m->mlm_norm, activate(b, m->mlm_act, linear(b, m->mlm_dense, x)));
-            return linear(b, m->mlm_out, x);
+            x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));
+            return linear(b, m->mlm_out, x, MRA_ACT_NONE, NULL);
     }
     return NULL;
 }
@@ -166,7 +190,7 @@ enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx,
     if (s->n_rows > 0) g->rows = input(&b, s->n_rows);
 
     struct ggml_tensor * x = embeddings(&b);
-    for (int i = 0; i < m->info.n_layer; i++) {
+    for (int i = 0; x && i < m->info.n_layer; i++) {
         struct ggml_tensor * o = attention(&b, &m->layers[i], x);
         if (!o) return mra_fail(err, e.code, "%s", e.msg);
         if (g->rows && i + 1 == m->info.n_layer) { // behind the last attention a row needs no other
@@ -175,7 +199,8 @@ enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx,
         }
         x = end_part(&b, feed_forward_chunks(&b, &m->layers[i], x, o), MRA_PART_FFN);
     }
-    if (s->head != MRA_HEAD_NONE) x = end_part(&b, head(&b, x), MRA_PART_HEAD);
+    if (x && s->head != MRA_HEAD_NONE) x = end_part(&b, head(&b, x), MRA_PART_HEAD);
+    if (!x) return mra_fail(err, e.code, "%s", e.msg);
     ggml_set_output(x);
     g->out = x;
     return MRA_OK;

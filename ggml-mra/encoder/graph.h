@@ -12,6 +12,7 @@ struct mra_graph_shape {
     int                    n_rows;  // rows of the result that are wanted; 0: all tokens
     int                    n_chunk; // tokens whose feed-forward part is computed at a time
     enum mra_head          head;
+    bool                   dense;   // weights lie in the CPU's memory: dense layers and norms by our operators, else by ggml's
     struct mra_attn_params attn;
 };
 

@@ -19,10 +19,12 @@ static enum mra_status required_int(const struct mra_gguf * f, const char * key,
 }
 
 static enum mra_status load_act(const struct mra_gguf * f, const char * key, enum mra_act * act, struct mra_error * err) {
-    static const char * const names[] = { "gelu", "gelu_tanh", "relu", "silu", "tanh" }; // enum mra_act
+    static const char * const names[] = {
+        [MRA_ACT_GELU] = "gelu", [MRA_ACT_GELU_TANH] = "gelu_tanh", [MRA_ACT_RELU] = "relu", [MRA_ACT_SILU] = "silu", [MRA_ACT_TANH] = "tanh",
+    };
     const char * name = NULL;
     TRY(mra_gguf_str(f, key, &name, err));
-    for (size_t i = 0; name && i < sizeof(names)/sizeof(names[0]); i++) {
+    for (size_t i = MRA_ACT_GELU; name && i < sizeof(names)/sizeof(names[0]); i++) {
         if (strcmp(name, names[i]) == 0) { *act = (enum mra_act) i; return MRA_OK; }
     }
     return name ? mra_fail(err, MRA_ERR_UNSUPPORTED, "%s '%.40s'", key, name) : MRA_OK;
@@ -139,7 +141,7 @@ static enum mra_status find(struct mra_model * m, struct ggml_tensor ** out, boo
 }
 
 // layer < 0: not of a layer. n_out < 0: as many as there are. Optional: w may be absent; b always may.
-static enum mra_status find_linear(struct mra_model * m, struct mra_linear * l, bool optional, int layer, const char * what, int64_t n_in, int64_t n_out, struct mra_error * err) {
+static enum mra_status find_linear(struct mra_model * m, struct mra_dense * l, bool optional, int layer, const char * what, int64_t n_in, int64_t n_out, struct mra_error * err) {
     char name[GGML_MAX_NAME];
     const int n = layer >= 0 ? snprintf(name, sizeof(name), "blk.%d.%s", layer, what) : snprintf(name, sizeof(name), "%s", what);
     snprintf(name + n, sizeof(name) - n, ".weight");

@@ -6,17 +6,16 @@
 
 #include "ggml-backend.h"
 
-enum mra_act { MRA_ACT_GELU, MRA_ACT_GELU_TANH, MRA_ACT_RELU, MRA_ACT_SILU, MRA_ACT_TANH };
+enum mra_act { MRA_ACT_NONE, MRA_ACT_GELU, MRA_ACT_GELU_TANH, MRA_ACT_RELU, MRA_ACT_SILU, MRA_ACT_TANH };
 
-struct mra_linear { struct ggml_tensor * w, * b; }; // w [n_in, n_out], b [n_out] or NULL
-struct mra_norm   { struct ggml_tensor * w, * b; };
+struct mra_norm { struct ggml_tensor * w, * b; };
 
 struct mra_layer {
-    struct mra_linear qkv;     // fused, else w is NULL and
-    struct mra_linear q, k, v;
-    struct mra_linear out;
+    struct mra_dense  qkv;     // fused, else w is NULL and
+    struct mra_dense  q, k, v;
+    struct mra_dense  out;
     struct mra_norm   attn_norm;
-    struct mra_linear up, down;
+    struct mra_dense  up, down;
     struct mra_norm   out_norm;
 };
 
@@ -28,8 +27,8 @@ struct mra_model {
     struct ggml_tensor *   token_embd, * token_types, * position_embd; // token_types may be NULL
     struct mra_norm        embd_norm;
     struct mra_layer *     layers;     // [n_layer]
-    struct mra_linear      cls, cls_out;   // w NULL: not there
-    struct mra_linear      mlm_dense, mlm_out; // mlm_out.w: token_embd where it is tied
+    struct mra_dense       cls, cls_out;   // w NULL: not there
+    struct mra_dense       mlm_dense, mlm_out; // mlm_out.w: token_embd where it is tied
     struct mra_norm        mlm_norm;
 
     struct mra_tokenizer * tokenizer;

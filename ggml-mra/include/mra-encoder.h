@@ -91,6 +91,7 @@ struct mra_context_params {
     int                    n_batch;   // most tokens computed at a time, in whole sequences, one at least; 0: 8192. Bounds the memory
     int                    n_chunk;   // tokens whose feed-forward part is computed at a time; 0: 512
     bool                   profile;   // times by part of the model (costs a little)
+    bool                   ggml_dense; // dense layers and norms by ggml's own operators: slower, for comparison
 };
 struct mra_context_params mra_context_params_default(void);
 
