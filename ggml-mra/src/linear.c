@@ -4,18 +4,15 @@
 
 #include <stdatomic.h>
 
-enum { HEADER = 64, L2_BYTES = 448*1024 };
+enum { HEADER = 64 };
 
 // The scratch node's memory: the counter, then a slot for each thread that may take part.
 static size_t slot_bytes(int64_t k, bool floats) { return MRA_ROUND_UP(mra_linear_scratch((int) k, floats), 64) + 64; }
 
-// rows of a work item: as many as stay in a second-level cache, in equal shares
-static int rows_per_item(int64_t m, int64_t k) {
-    int64_t rows = L2_BYTES/(2*k)/24*24;
-    rows = rows < 48 ? 48 : rows > MRA_LINEAR_ROWS ? MRA_LINEAR_ROWS : rows;
-    const int64_t n = (m + rows - 1)/rows;
-    rows = (m + n - 1)/n;
-    return (int) MRA_ROUND_UP(rows, 24);
+// rows of a work item, in equal shares of whole tiles
+static int rows_per_item(int64_t m) {
+    const int64_t n = (m + MRA_LINEAR_ROWS - 1)/MRA_LINEAR_ROWS;
+    return n ? (int) MRA_ROUND_UP((m + n - 1)/n, 24) : MRA_LINEAR_ROWS;
 }
 
 static bool is_float(enum ggml_type type) { return type == GGML_TYPE_F32 || type == GGML_TYPE_F16; }
@@ -55,7 +52,7 @@ void mra_compute_linear(struct ggml_tensor * dst, const struct mra_node * p, int
     char * scratch = (char *) mem->data + HEADER + (size_t) ith*slot;
     scratch += (64 - (uintptr_t) scratch % 64) % 64;
 
-    const int m = (int) ggml_nrows(x), rows = rows_per_item(m, a.k), n_block = (m + rows - 1)/rows;
+    const int m = (int) ggml_nrows(x), rows = rows_per_item(m), n_block = (m + rows - 1)/rows;
     // columns of an item: all, unless there are too few blocks of rows to share out evenly
     int cols = 1 << 20;
     if (n_block < 8*nth) {
