@@ -82,6 +82,7 @@ test-encoder|encoder/model.c|m->info.attn.scale = scale;|
 test-encoder|encoder/model.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI : problem[0] == 'x'
 test-model-errors|encoder/model.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
 test-encoder|encoder/context.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
+test-encoder|encoder/context.c|ctx->op_start = now;|
 test-model-errors|encoder/gguf-check.c|if (ne == 0 \|\| ne > limit/total)|if (ne > limit/total)
 test-model-errors|encoder/gguf-check.c|ne > limit/total|0
 test-model-errors|encoder/gguf-check.c|if (ne0 % block) {|if (0) {

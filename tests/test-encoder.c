@@ -389,8 +389,15 @@ static void check_attention(const struct golden * g) {
     struct mra_context * ctx = context(m, p);
     encode(ctx, seqs, 3, tokens());
     const struct mra_stats s = mra_context_stats(ctx);
-    double sum = 0;
+    double sum = 0, ops = 0;
+    int n_attn = 0;
     for (int i = 0; i < MRA_PART_COUNT; i++) sum += s.part_ms[i];
+    for (int i = 0; i < s.n_ops; i++) {
+        ops += s.ops[i].ms;
+        if (strcmp(s.ops[i].op, "attn") == 0) n_attn += s.ops[i].n;
+    }
+    CHECK(fabs(ops - sum) <= .01*sum, "operators %.2f, parts %.2f ms", ops, sum);
+    CHECK(n_attn == s.n_graphs*mra_model_info(m).n_layer, "%d attention nodes", n_attn);
     CHECK(s.n_tokens == 1500 + 1024 + 70 && s.n_graphs == 2, "%lld tokens in %d graphs", (long long) s.n_tokens, s.n_graphs);
     CHECK(s.compute_bytes > 0 && s.output_bytes == (size_t) (n0 + n1 + n2)*sizeof(float), "%zu bytes", s.compute_bytes);
     CHECK(sum > .5*s.compute_ms && sum <= 1.01*s.compute_ms && s.part_ms[MRA_PART_ATTENTION] > 0 && s.part_ms[MRA_PART_HEAD] == 0, "parts %.2f of %.2f ms", sum, s.compute_ms);

@@ -2,6 +2,7 @@
 #include "context.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct mra_context_params mra_context_params_default(void) {
     return (struct mra_context_params) { .attn = mra_attn_params_default(), .n_batch = 8192, .n_chunk = 512 };
@@ -88,12 +89,30 @@ enum mra_status mra_context_reserve(void ** p, size_t * cap, size_t n, struct mr
     return *p ? MRA_OK : mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes", n);
 }
 
-// profile: a part ends with the node it is named after
+// op's entry in stats, a new one where there is none; the last entry takes what is too many
+static struct mra_op_time * op_time(struct mra_stats * s, const char * op) {
+    int i = 0;
+    while (i < s->n_ops && strcmp(s->ops[i].op, op) != 0) i++;
+    if (i == MRA_MAX_OP_TIMES) return &s->ops[i - 1];
+    if (i == s->n_ops) s->ops[s->n_ops++] = (struct mra_op_time) { .op = i + 1 < MRA_MAX_OP_TIMES ? op : "OTHERS" };
+    return &s->ops[i];
+}
+
+static bool is_view(enum ggml_op op) {
+    return op == GGML_OP_NONE || op == GGML_OP_VIEW || op == GGML_OP_RESHAPE || op == GGML_OP_PERMUTE || op == GGML_OP_TRANSPOSE;
+}
+
+// profile: ggml computes node by node; views cost nothing and run with the next one. A part ends with the node it is named after.
 static bool on_node(struct ggml_tensor * t, bool ask, void * user) {
     struct mra_context * ctx = user;
     const enum mra_part part = mra_graph_part(t);
-    if (part == MRA_PART_COUNT || ask) return part != MRA_PART_COUNT;
+    if (ask) return part != MRA_PART_COUNT || !is_view(t->op);
     const double now = mra_now_ms();
+    struct mra_op_time * o = op_time(&ctx->stats, ggml_mra_is_node(t) ? ggml_mra_op_name(t) : ggml_op_desc(t));
+    o->ms += now - ctx->op_start;
+    o->n++;
+    ctx->op_start = now;
+    if (part == MRA_PART_COUNT) return true;
     ctx->stats.part_ms[part] += now - ctx->part_start;
     ctx->part_start = now;
     return true;

@@ -14,6 +14,7 @@ struct mra_context {
     ggml_backend_sched_t      sched;
     size_t                    sched_size;   // nodes it was made for
     double                    part_start;   // profile: end of the last part
+    double                    op_start;     // and of the last node
 
     void *  meta; size_t meta_cap; // tensor structs and graph of a pass
     void *  ints; size_t ints_cap; // its inputs

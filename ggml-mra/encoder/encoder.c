@@ -168,7 +168,7 @@ static enum mra_status compute(struct job * j, struct pass * p, struct mra_error
         set_input(p->graph.types, p->types);
         set_input(p->graph.starts, p->starts);
         set_input(p->graph.rows, p->rows);
-        const double t1 = ctx->part_start = mra_now_ms();
+        const double t1 = ctx->part_start = ctx->op_start = mra_now_ms();
         const enum ggml_status gs = ggml_backend_sched_graph_compute(ctx->sched, p->graph.gf);
         if (gs != GGML_STATUS_SUCCESS) st = mra_fail(err, gs == GGML_STATUS_ALLOC_FAILED ? MRA_ERR_MEMORY : MRA_ERR_BACKEND, "ggml: %s", ggml_status_to_string(gs));
         ctx->stats.build_ms   += t1 - t0;

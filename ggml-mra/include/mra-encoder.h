@@ -90,7 +90,7 @@ struct mra_context_params {
     struct mra_attn_params attn;      // default: columns, budget 1/8
     int                    n_batch;   // most tokens computed at a time, in whole sequences, one at least; 0: 8192. Bounds the memory
     int                    n_chunk;   // tokens whose feed-forward part is computed at a time; 0: 512
-    bool                   profile;   // times by part of the model (costs a little)
+    bool                   profile;    // times by part of the model and by operator (costs a little)
     bool                   ggml_dense; // dense layers and norms by ggml's own operators: slower, for comparison
 };
 struct mra_context_params mra_context_params_default(void);
@@ -134,11 +134,16 @@ enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs
 
 enum mra_part { MRA_PART_EMBED, MRA_PART_QKV, MRA_PART_ATTENTION, MRA_PART_FFN, MRA_PART_HEAD, MRA_PART_COUNT }; // FFN: all behind attention
 
+#define MRA_MAX_OP_TIMES 32
+struct mra_op_time { const char * op; double ms; int n; }; // ggml-mra's operators by ggml_mra_op_name, ggml's as "MUL_MAT"; nodes
+
 struct mra_stats {                   // of the last mra_encode
     int64_t n_tokens;
     int     n_graphs;
     double  build_ms, compute_ms, total_ms;
     double  part_ms[MRA_PART_COUNT]; // with params.profile
+    int     n_ops;                   // the same time by operator, with params.profile
+    struct mra_op_time ops[MRA_MAX_OP_TIMES];
     size_t  compute_bytes;           // activations and scratch, largest so far
     size_t  output_bytes;
 };
