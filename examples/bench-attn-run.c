@@ -82,15 +82,6 @@ double estimate(const struct engine * e, const struct attn_data * d, enum conten
 
 enum { MAX_REPS = 1000 };
 
-static int by_value(const void * a, const void * b) {
-    const double x = *(const double *) a, y = *(const double *) b;
-    return x < y ? -1 : x > y;
-}
-static double median(double * x, int n) {
-    qsort(x, (size_t) n, sizeof(*x), by_value);
-    return n % 2 ? x[n/2] : (x[n/2 - 1] + x[n/2])/2;
-}
-
 struct samples { double s[MAX_REPS], total; int n; };
 
 static bool enough(const struct samples * x, int reps) {

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -50,13 +51,29 @@ double memory_available(void) {
     return line_of("/proc/meminfo", "MemAvailable", text, sizeof(text)) && sscanf(text, "%lf", &kb) == 1 ? 1024*kb : INFINITY;
 }
 
+double memory_peak(void) {
+    char text[64];
+    double kb;
+    return line_of("/proc/self/status", "VmHWM", text, sizeof(text)) && sscanf(text, "%lf", &kb) == 1 ? 1024*kb : NAN;
+}
+
+static int by_value(const void * a, const void * b) {
+    const double x = *(const double *) a, y = *(const double *) b;
+    return x < y ? -1 : x > y;
+}
+double median(double * x, int n) {
+    qsort(x, (size_t) n, sizeof(*x), by_value);
+    return n % 2 ? x[n/2] : (x[n/2 - 1] + x[n/2])/2;
+}
+
 static const char help[] =
     "usage: mra-bench COMMAND [options]\n"
     "\n"
-    "Measures multi-resolution attention against ggml's own attention, and both against what the machine can do.\n"
+    "Measures attention, dense layers and whole models against ggml's own operators and against what the machine can do.\n"
     "\n"
     "commands:\n"
     "  attn    validates, then times one attention node: ggml-mra, ggml's flash attention, ggml's matrix products\n"
+    "  model   validates, then times a whole model: tokens/s, time by operator, peak memory\n"
     "  peak    FMA, int8 and memory rates of this machine\n"
     "\n"
     "mra-bench COMMAND --help lists the options of a command.\n"
@@ -65,16 +82,22 @@ static const char help[] =
     "examples:\n"
     "  mra-bench attn -n 512,4096 --frame columns --frame mra2 --budget 1/16,1/8,1/4\n"
     "  mra-bench attn --curve --json > curve.jsonl\n"
+    "  mra-bench model -m model.gguf -n 512,4096 --frame exact --frame columns\n"
     "  mra-bench peak -t 1,2\n";
+
+static const struct { const char * name; int (*run)(int argc, char ** argv); } commands[] = {
+    { "attn", bench_attn }, { "model", bench_model }, { "peak", bench_peak },
+};
 
 int main(int argc, char ** argv) {
     static const char program[] = "mra-bench";
     const char * command = argc > 1 ? argv[1] : NULL;
-    if (!command) usage_error(program, "no command: attn or peak (see --help)");
-    if (strcmp(command, "attn") == 0) return bench_attn(argc - 1, argv + 1);
-    if (strcmp(command, "peak") == 0) return bench_peak(argc - 1, argv + 1);
+    if (!command) usage_error(program, "no command: attn, model or peak (see --help)");
+    for (size_t i = 0; i < sizeof(commands)/sizeof(commands[0]); i++) {
+        if (strcmp(command, commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
+    }
     if (strcmp(command, "-h") != 0 && strcmp(command, "--help") != 0 && strcmp(command, "help") != 0) {
-        usage_error(program, "unknown command '%s': attn or peak (see --help)", command);
+        usage_error(program, "unknown command '%s': attn, model or peak (see --help)", command);
     }
     fputs(help, stdout);
     return output_close(program, 0);

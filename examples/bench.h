@@ -7,13 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-int bench_attn(int argc, char ** argv);
-int bench_peak(int argc, char ** argv);
+int bench_attn (int argc, char ** argv);
+int bench_model(int argc, char ** argv);
+int bench_peak (int argc, char ** argv);
 
 double       now_seconds(void);
 int          cpu_count(void);
 const char * cpu_model(void);         // "AMD EPYC 7763"
 double       memory_available(void);  // bytes; infinite if unknown
+double       memory_peak(void);       // bytes this process has had in memory at most, mapped files included; NAN if unknown
+double       median(double * x, int n); // sorts x
 
 // ---- what the machine can do (bench-peak.c) --------------------------------------------------------------------
 

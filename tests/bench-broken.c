@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const struct mra_kernels * __real_mra_kernels_get(void);
 const struct mra_kernels * __wrap_mra_kernels_get(void);
@@ -16,11 +17,11 @@ static bool bug(const char * name) {
     return s && strcmp(s, name) == 0;
 }
 
-// exact attention that misses the last key: always, or in problems larger than the reference check's
+// exact attention that misses the last key: always, or in problems larger than the reference check's; or that only the first thread does right
 static void attend(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g, const float * state, void * scratch) {
     struct mra_head b = *a;
     if ((bug("attend-misses-key") || (bug("attend-misses-key-of-many") && a->n_k > 512)) && !cells) b.n_k--;
-    if (bug("attend-scale")) b.scale *= 1.001f;
+    if (bug("attend-scale") || (bug("attend-by-thread") && gettid() != getpid())) b.scale *= 1.001f;
     intact->attend(&b, i0, i1, cells, n_cell, g, state, scratch);
 }
 
@@ -30,7 +31,7 @@ static void columns(const struct mra_head * a, int x0, void * scratch) {
     if ((bug("columns-keep-less") || (bug("columns-keep-less-of-many") && b.n_k > 512)) && b.m2 > 1) b.m2--;
     if (bug("columns-miss-row") && b.n_q > x0*MRA_QUERY_BLOCK + 1) b.n_q--;
     intact->columns(&b, x0, scratch);
-    if (bug("columns-nan")) a->out[0] = NAN;
+    if (bug("columns-nan") || (bug("columns-nan-of-more") && b.n_k == 100)) a->out[0] = NAN;
 }
 
 const struct mra_kernels * __wrap_mra_kernels_get(void) {

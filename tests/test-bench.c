@@ -1,4 +1,4 @@
-// mra-bench from the outside. test-bench MRA_BENCH FOLDER [BROKEN_MRA_BENCH]
+// mra-bench from the outside. test-bench MRA_BENCH FOLDER MODELS [BROKEN_MRA_BENCH]
 #include <cjson/cJSON.h>
 
 #include <errno.h>
@@ -73,6 +73,15 @@ static const struct { const char * args; int code; const char * says; } lines[] 
     { "attn --reps 1,2",                2, "takes one value" },
     { "attn --qkv x.npy --heads 3",     2, "--qkv gives heads" },
     { "peak -t 0",                      2, "-t: '0'" },
+    { "model",                          2, "no model" },
+    { "model -m x.gguf -n 0",           2, "-n: '0'" },
+    { "model -m x.gguf --frame 5",      2, "--frame" },
+    { "model -m x.gguf --budget 2",     2, "--budget" },
+    { "model -m x.gguf --reps 0",       2, "--reps" },
+    { "model -m x.gguf more",           2, "unexpected 'more'" },
+    { "model --help",                   0, "--worker" },
+    { "model -m /nonexistent.gguf",     1, "No such file" },
+    { "model -m /dev/null",             1, "mra-bench model: " },
     { "attn --qkv /nonexistent.npy",    1, "No such file" },
     { "attn --perf-guard /nonexistent", 1, "No such file" },
     { TINY "--max-seconds 0",           0, " -  " },
@@ -148,6 +157,67 @@ static void test_isa(const char * bench) {
         CHECK(fabs(number(o, "rel_error")/first - 1) < .05, "levels differ: %s", out);
         cJSON_Delete(o);
     }
+}
+
+// ---- whole models ----------------------------------------------------------------------------------------------
+
+static void test_model(const char * bench, const char * models) {
+    static const char * const fields[] = { "budget", "work", "seconds", "seconds_best", "tokens_per_second", "cosine", "peak_mb", "dense_ms", "attention_ms", "rest_ms" };
+    static const char * const frames[] = { "exact", "columns", "mra2" };
+    char model[1024];
+    snprintf(model, sizeof(model), "'%s' model -m '%s/bert.gguf' -n 96 -t 2 --reps 2 --budget 1/2", bench, models);
+    CHECK(run(fmt("%s --json --frame exact --frame columns --frame mra2 2>&1", model)) == 0, "model: %s", out);
+    for (int r = 0; r < 3; r++) {
+        cJSON * o = json_at(r);
+        for (size_t f = 0; f < sizeof(fields)/sizeof(fields[0]); f++) CHECK(number(o, fields[f]) > 0, "line %d: no number %s: %s", r, fields[f], out);
+        const char * frame = cJSON_GetStringValue(cJSON_GetObjectItem(o, "frame")), * type = cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(o, "model"), "type"));
+        CHECK(frame && strcmp(frame, frames[r]) == 0 && type && strcmp(type, "f16") == 0, "line %d: frame %s, type %s", r, frame, type);
+        CHECK(number(o, "n") == 96 && number(o, "threads") == 2 && number(o, "reps") == 2, "line %d: n, threads, reps", r);
+        CHECK(fabs(number(o, "tokens_per_second")*number(o, "seconds")/96 - 1) < 1e-4 && number(o, "seconds_best") <= number(o, "seconds"), "line %d: rate", r);
+        CHECK(r == 0 ? number(o, "cosine") == 1 : number(o, "cosine") > .8 && number(o, "cosine") < .99999, "line %d: cosine %g", r, number(o, "cosine"));
+        double sum = 0;
+        const cJSON * x;
+        cJSON_ArrayForEach(x, cJSON_GetObjectItem(o, "ops_ms")) sum += x->valuedouble;
+        CHECK(fabs(sum/(number(o, "dense_ms") + number(o, "attention_ms") + number(o, "rest_ms")) - 1) < 1e-3, "line %d: times by operator", r);
+        CHECK(number(cJSON_GetObjectItem(o, "parts_ms"), "attention") > 0, "line %d: times by part", r);
+        cJSON_Delete(o);
+    }
+    CHECK(json_at(3) == NULL, "more than three lines");
+    CHECK(run(fmt("%s --frame columns --cosine 95 2>&1", model)) == 0 && strstr(out, "bert f16, 3 layers") && strstr(out, " -  "), "no exact: %s", out);
+    CHECK(run(fmt("%s -n 64,6400 2>&1", model)) == 1 && strstr(out, "6400 tokens are more than the model's 128"), "too long: %s", out);
+    CHECK(run(fmt("%s > /dev/full 2>&1", model)) == 1, "full device");
+}
+
+static void test_worker(const char * bench, const char * models) {
+    static const struct { const char * job, * says; } cases[] = {
+        { "{\"frame\": \"exact\", \"ids\": [5, 6, 7]}",                     "\"embedding\":[" },
+        { "{\"frame\": \"columns\", \"budget\": 1, \"ids\": [5, 6, 7]}",  "\"embedding\":[" },
+        { "{\"ids\": [5, 6], \"profile\": true, \"threads\": 1}",           "\"ops_ms\":{" },
+        { "{\"ids\": [5, 6], \"isa\": \"ref\"}",                            "\"isa\":\"ref\"" },
+        { "{\"ids\": [5, 6]}",                                                  "\"seconds\":" },
+        { "{\"ids\": [5, 6], \"isa\": \"v9\"}",                             "no kernels 'v9'" },
+        { "{\"ids\": [5, 6], \"frame\": \"round\"}",                        "frame 'round'" },
+        { "{\"ids\": [5, 6], \"threads\": -1}",                               "n_threads" },
+        { "{\"ids\": [5, 1000000]}",                                            "1000000" },
+        { "{\"ids\": [5, \"six\"]}",                                          "needs \\\"ids\\\"" },
+        { "{\"ids\": []}",                                                      "needs \\\"ids\\\"" },
+        { "{}",                                                                   "needs \\\"ids\\\"" },
+        { "hello",                                                                "one JSON object" },
+    };
+    enum { N = sizeof(cases)/sizeof(cases[0]) };
+    static char jobs[4096];
+    for (int i = 0; i < N; i++) { strcat(jobs, cases[i].job); strcat(jobs, "\n"); }
+    CHECK(run(fmt("printf '%s' | '%s' model -m '%s/bert.gguf' --worker", jobs, bench, models)) == 0, "worker: %s", out);
+    const char * s = strchr(out, '\n'), * first = NULL;
+    CHECK(strstr(out, "\"positions\":128") && s, "about: %.200s", out);
+    for (int i = 0; i < N && s; i++) {
+        const char * line = s + 1, * end = strchr(line, '\n'), * said = strstr(line, cases[i].says), * embedding = strstr(line, "\"embedding\"");
+        CHECK(end && said && said < end, "job %s: no '%s' in %.300s", cases[i].job, cases[i].says, line);
+        if (i == 0) first = embedding;
+        if (i == 1) CHECK(first && embedding && strncmp(first, embedding, strcspn(first, "]")) == 0, "columns with all of the work is not exact");
+        s = end;
+    }
+    CHECK(s && !s[1], "more answers than jobs: %s", s);
 }
 
 // ---- --perf-guard ----------------------------------------------------------------------------------------------
@@ -229,32 +299,43 @@ static void test_npy(const char * bench, const char * dir) {
 
 // ---- broken kernels --------------------------------------------------------------------------------------------
 
-static void test_broken(const char * broken) {
+#define ATTN  "attn --heads 2 --dim 32 -t 1 --reps 1 "
+#define MODEL "model -m \"$MODELS/bert.gguf\" -n 100 -t 2 --reps 1 "
+
+static void test_broken(const char * broken, const char * models) {
     static const struct { const char * bug, * args; int code; const char * says; } cases[] = {
-        { "none",                      "-n 64,640 --frame exact --frame columns", 0, "" },
-        { "attend-misses-key",         "-n 64 --frame exact",                     1, "differ from the reference" },
-        { "attend-scale",              "-n 64 --frame mra2 --budget 1/2",         1, "differ from the reference" },
-        { "attend-misses-key-of-many", "-n 640 --frame exact",                    1, "exact attention is off" },
-        { "columns-keep-less",         "-n 256 --frame columns",                  1, "differ from the reference" },
-        { "columns-keep-less-of-many", "-n 640 --frame columns",                  1, "in the first 64 rows" },
-        { "columns-miss-row",          "-n 64 --frame columns",                   1, "differ from the reference" },
-        { "columns-nan",               "-n 64 --frame columns",                   1, "differ from the reference" },
+        { "none",                      ATTN "-n 64,640 --frame exact --frame columns", 0, "" },
+        { "attend-misses-key",         ATTN "-n 64 --frame exact",                     1, "differ from the reference" },
+        { "attend-scale",              ATTN "-n 64 --frame mra2 --budget 1/2",         1, "differ from the reference" },
+        { "attend-misses-key-of-many", ATTN "-n 640 --frame exact",                    1, "exact attention is off" },
+        { "columns-keep-less",         ATTN "-n 256 --frame columns",                  1, "differ from the reference" },
+        { "columns-keep-less-of-many", ATTN "-n 640 --frame columns",                  1, "in the first 64 rows" },
+        { "columns-miss-row",          ATTN "-n 64 --frame columns",                   1, "differ from the reference" },
+        { "columns-nan",               ATTN "-n 64 --frame columns",                   1, "differ from the reference" },
+        { "none",                      MODEL "--frame exact --frame columns",          0, "" },
+        { "attend-misses-key",         MODEL "--frame exact",                          1, "differs from the reference kernels' by 0." },
+        { "attend-by-thread",          MODEL "--frame exact",                          1, "depends on the number of threads" },
+        { "columns-keep-less",         MODEL "--frame columns --budget 1/4",           1, "differs from the reference kernels' by 0." },
+        { "columns-nan",               MODEL "--frame columns",                        1, "differs from the reference kernels' by nan" },
+        { "columns-nan-of-more",       MODEL "--frame columns",                        1, "not finite" },
     };
     for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) {
-        const int code = run(fmt("MRA_BENCH_BUG=%s '%s' attn --heads 2 --dim 32 -t 1 --reps 1 %s 2>&1", cases[i].bug, broken, cases[i].args));
+        const int code = run(fmt("MODELS='%s' && MRA_BENCH_BUG=%s '%s' %s 2>&1", models, cases[i].bug, broken, cases[i].args));
         CHECK(code == cases[i].code && strstr(out, cases[i].says), "bug %s: exit code %d: %.600s", cases[i].bug, code, out);
     }
 }
 
 int main(int argc, char ** argv) {
-    if (argc < 3) { fprintf(stderr, "usage: test-bench MRA_BENCH FOLDER [BROKEN_MRA_BENCH]\n"); return 2; }
+    if (argc < 4) { fprintf(stderr, "usage: test-bench MRA_BENCH FOLDER MODELS [BROKEN_MRA_BENCH]\n"); return 2; }
     if (mkdir(argv[2], 0777) != 0 && errno != EEXIST) { perror(argv[2]); return 1; }
     test_lines(argv[1]);
     test_json(argv[1]);
     test_isa(argv[1]);
+    test_model(argv[1], argv[3]);
+    test_worker(argv[1], argv[3]);
     test_guard(argv[1], argv[2]);
     test_npy(argv[1], argv[2]);
-    if (argc > 3) test_broken(argv[3]); else puts("skipped: broken kernels, which need a static library and the linker's --wrap");
+    if (argc > 4) test_broken(argv[4], argv[3]); else puts("skipped: broken kernels, which need a static library and the linker's --wrap");
     printf("test-bench: %d checks, %d failed\n", n_checks, n_failed);
     return n_failed != 0;
 }

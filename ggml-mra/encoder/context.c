@@ -108,10 +108,12 @@ static bool on_node(struct ggml_tensor * t, bool ask, void * user) {
     const enum mra_part part = mra_graph_part(t);
     if (ask) return part != MRA_PART_COUNT || !is_view(t->op);
     const double now = mra_now_ms();
-    struct mra_op_time * o = op_time(&ctx->stats, ggml_mra_is_node(t) ? ggml_mra_op_name(t) : ggml_op_desc(t));
-    o->ms += now - ctx->op_start;
-    o->n++;
-    ctx->op_start = now;
+    if (!is_view(t->op)) {
+        struct mra_op_time * o = op_time(&ctx->stats, ggml_mra_is_node(t) ? ggml_mra_op_name(t) : ggml_op_desc(t));
+        o->ms += now - ctx->op_start;
+        o->n++;
+        ctx->op_start = now;
+    }
     if (part == MRA_PART_COUNT) return true;
     ctx->stats.part_ms[part] += now - ctx->part_start;
     ctx->part_start = now;
