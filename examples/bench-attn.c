@@ -239,10 +239,10 @@ static void fill_rates(struct bench * b, struct attn_row * r) {
 }
 
 // Validates and measures; the graphs in use are left in g for the caller to free
-static enum mra_status run_graphs(struct bench * b, const struct attn_data * d, const struct mra_attn_params * p, struct attn_graph * g,
+static enum mra_status run_graphs(struct bench * b, const struct attn_data * d, const struct mra_attn_params * p, struct bench_graph * g,
         struct attn_row * r, struct mra_error * err) {
     const struct options * o = b->o;
-    struct attn_graph * use[N_CONTENDERS] = {0};
+    struct bench_graph * use[N_CONTENDERS] = {0};
     enum mra_status st = check_reference(&b->engine, d, p, o->f16, err);
     for (int i = 0; i < N_CONTENDERS && st == MRA_OK; i++) {
         if (i == MATMUL && !o->matmul) continue;
@@ -259,7 +259,7 @@ static enum mra_status run_graphs(struct bench * b, const struct attn_data * d, 
         if (st == MRA_OK) st = check_output(use[OURS], exact ? use[other] : NULL, d, p, o->f16, &r->rel_error, err);
         if (st == MRA_OK) st = check_first_rows(use[OURS], &b->engine, d, p, o->f16, err);
     }
-    return st == MRA_OK ? measure(use, &b->engine, o->reps, r->time, err) : st;
+    return st == MRA_OK ? measure(use, N_CONTENDERS, &b->engine, o->reps, r->time, err) : st;
 }
 
 static enum mra_status one_row(struct bench * b, const struct attn_data * d, const char * frame, double budget, struct mra_error * err) {
@@ -272,7 +272,7 @@ static enum mra_status one_row(struct bench * b, const struct attn_data * d, con
     struct attn_row r = { .n = d->n, .heads = d->heads, .kv_heads = d->kv_heads, .dim = d->dim, .frame = frame, .kv = o->f16 ? "f16" : "f32",
         .isa = mra_isa(), .budget = (double) p.budget, .threads = o->threads, .work = mra_attn_work(&p, d->n, d->n), .rel_error = NAN, .scratch_mb = NAN };
     progress("n %lld, %s, budget %g, %s", (long long) d->n, frame, r.budget, r.isa);
-    struct attn_graph g[N_CONTENDERS] = {0};
+    struct bench_graph g[N_CONTENDERS] = {0};
     st = run_graphs(b, d, &p, g, &r, err);
     for (int i = 0; i < N_CONTENDERS; i++) graph_free(&g[i]);
     if (st != MRA_OK) {

@@ -1,13 +1,9 @@
 // mra-bench attn: the problem, the contenders, their validation and their times.
 #pragma once
 
-#include "bench.h"
+#include "bench-graph.h"
 
-#include "ggml-alloc.h"
-#include "ggml-backend.h"
-#include "ggml-cpu.h"
 #include "ggml-mra.h"
-#include "ggml.h"
 
 // ---- inputs (bench-data.c) -------------------------------------------------------------------------------------
 
@@ -32,52 +28,26 @@ void            data_free    (struct attn_data * d);
 
 enum contender { OURS, FLASH, FLASH_F16, MATMUL, N_CONTENDERS };
 
-// one backend and one thread pool for all
-struct engine {
-    ggml_backend_t           cpu;
-    struct ggml_threadpool * pool;
-    int                      n_threads;
-};
-enum mra_status engine_new (struct engine * e, int n_threads, struct mra_error * err);
-void            engine_free(struct engine * e);
-
-struct attn_graph {
-    struct ggml_context * ctx;
-    struct ggml_cgraph *  graph;
-    struct ggml_tensor *  out;     // [dim, heads, n_q] F32
-    ggml_gallocr_t        alloc;
-    double                scratch; // bytes besides the output
-};
-
 // OURS follows p and f16. n_q: queries, the first of the n tokens.
-enum mra_status graph_new (struct attn_graph * g, const struct engine * e, const struct attn_data * d, enum contender which, int64_t n_q,
+enum mra_status graph_new (struct bench_graph * g, const struct engine * e, const struct attn_data * d, enum contender which, int64_t n_q,
                            const struct mra_attn_params * p, bool f16, struct mra_error * err);
-void            graph_free(struct attn_graph * g);
-double          graph_run (const struct attn_graph * g, const struct engine * e); // seconds, negative: it failed
 
 // Seconds that a contender is going to take, from a run over a few of its queries; infinite if memory does not suffice. Only to decide what to skip.
 double estimate(const struct engine * e, const struct attn_data * d, enum contender which, const struct mra_attn_params * p, bool f16);
 
-struct timing { double ms, min_ms; int reps; }; // ms: median
-// Times the graphs that are not NULL, taking turns. reps 0: as many as make sense.
-enum mra_status measure(struct attn_graph * const * g, const struct engine * e, int reps, struct timing * t, struct mra_error * err);
-
 // ---- validation (bench-check.c) --------------------------------------------------------------------------------
-
-// ||a - b|| / ||b||, infinite if a has a value that is not finite
-double relative_error(const float * a, const float * b, int64_t n);
 
 // The kernels in use against the scalar reference on a cut of the problem
 enum mra_status check_reference(const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p, bool f16, struct mra_error * err);
 
 // What that cannot see, columns over many keys: the first rows of the computed output, which depend on no other rows, against the
 // reference
-enum mra_status check_first_rows(const struct attn_graph * ours, const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p,
+enum mra_status check_first_rows(const struct bench_graph * ours, const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p,
                                  bool f16, struct mra_error * err);
 
 // The computed output of `ours`: finite everywhere; *rel_error against exact attention in double on a sample of queries; exact
 // attention also against ggml's flash attention (flash may be NULL: too large to run).
-enum mra_status check_output(const struct attn_graph * ours, const struct attn_graph * flash, const struct attn_data * d,
+enum mra_status check_output(const struct bench_graph * ours, const struct bench_graph * flash, const struct attn_data * d,
                              const struct mra_attn_params * p, bool f16, double * rel_error, struct mra_error * err);
 
 // ---- rows and the guard (bench-guard.c) ------------------------------------------------------------------------

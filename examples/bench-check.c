@@ -7,16 +7,6 @@
 
 enum { SMALL = 512 }; // tokens that the scalar reference computes whole
 
-double relative_error(const float * a, const float * b, int64_t n) {
-    double e = 0, m = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(a[i])) return INFINITY;
-        e += ((double) a[i] - b[i])*((double) a[i] - b[i]);
-        m += (double) b[i]*b[i];
-    }
-    return m > 0 ? sqrt(e/m) : e > 0 ? INFINITY : 0;
-}
-
 // out[dim] = exact attention of query i of head h; score: room for n
 static void exact_row(const struct attn_data * d, int64_t h, int64_t i, double * score, double * out) {
     const int64_t g = h/(d->heads/d->kv_heads), step = d->kv_heads*d->dim;
@@ -60,7 +50,7 @@ static double sampled_error(const float * got, const struct attn_data * d) {
 enum mra_status check_reference(const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p, bool f16, struct mra_error * err) {
     const struct mra_kernels * kern = mra_kernels_get();
     struct attn_data  small = {0};
-    struct attn_graph g = {0};
+    struct bench_graph g = {0};
     struct mra_attn_params sp = *p;
     if (sp.frame == MRA_FRAME_COLUMNS && sp.block == 0 && d->n >= 2048) sp.block = 32; // what the large problem uses
     float * want = NULL;
@@ -85,12 +75,12 @@ done:
     return st;
 }
 
-enum mra_status check_first_rows(const struct attn_graph * ours, const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p,
+enum mra_status check_first_rows(const struct bench_graph * ours, const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p,
         bool f16, struct mra_error * err) {
     const int64_t n_q = 64;
     if (p->frame != MRA_FRAME_COLUMNS || d->n <= SMALL) return MRA_OK;
     const struct mra_kernels * kern = mra_kernels_get();
-    struct attn_graph g;
+    struct bench_graph g;
     const enum mra_status st = graph_new(&g, e, d, OURS, n_q, p, f16, err);
     if (st != MRA_OK) return st;
     mra_kernels_set(&mra_kernels_ref);
@@ -104,7 +94,7 @@ enum mra_status check_first_rows(const struct attn_graph * ours, const struct en
     return MRA_OK;
 }
 
-enum mra_status check_output(const struct attn_graph * ours, const struct attn_graph * flash, const struct attn_data * d,
+enum mra_status check_output(const struct bench_graph * ours, const struct bench_graph * flash, const struct attn_data * d,
         const struct mra_attn_params * p, bool f16, double * rel_error, struct mra_error * err) {
     const float * got = ours->out->data;
     for (int64_t i = 0; i < ggml_nelements(ours->out); i++) {
