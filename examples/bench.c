@@ -73,6 +73,7 @@ static const char help[] =
     "\n"
     "commands:\n"
     "  attn    validates, then times one attention node: ggml-mra, ggml's flash attention, ggml's matrix products\n"
+    "  linear  validates, then times a dense layer: ggml-mra, ggml's mul_mat\n"
     "  model   validates, then times a whole model: tokens/s, time by operator, peak memory\n"
     "  peak    FMA, int8 and memory rates of this machine\n"
     "\n"
@@ -82,22 +83,23 @@ static const char help[] =
     "examples:\n"
     "  mra-bench attn -n 512,4096 --frame columns --frame mra2 --budget 1/16,1/8,1/4\n"
     "  mra-bench attn --curve --json > curve.jsonl\n"
+    "  mra-bench linear --shape 4096,768,3072 --type q8_0 --type q4_k\n"
     "  mra-bench model -m model.gguf -n 512,4096 --frame exact --frame columns\n"
     "  mra-bench peak -t 1,2\n";
 
 static const struct { const char * name; int (*run)(int argc, char ** argv); } commands[] = {
-    { "attn", bench_attn }, { "model", bench_model }, { "peak", bench_peak },
+    { "attn", bench_attn }, { "linear", bench_linear }, { "model", bench_model }, { "peak", bench_peak },
 };
 
 int main(int argc, char ** argv) {
     static const char program[] = "mra-bench";
     const char * command = argc > 1 ? argv[1] : NULL;
-    if (!command) usage_error(program, "no command: attn, model or peak (see --help)");
+    if (!command) usage_error(program, "no command: attn, linear, model or peak (see --help)");
     for (size_t i = 0; i < sizeof(commands)/sizeof(commands[0]); i++) {
         if (strcmp(command, commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
     }
     if (strcmp(command, "-h") != 0 && strcmp(command, "--help") != 0 && strcmp(command, "help") != 0) {
-        usage_error(program, "unknown command '%s': attn, model or peak (see --help)", command);
+        usage_error(program, "unknown command '%s': attn, linear, model or peak (see --help)", command);
     }
     fputs(help, stdout);
     return output_close(program, 0);

@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-int bench_attn (int argc, char ** argv);
-int bench_model(int argc, char ** argv);
-int bench_peak (int argc, char ** argv);
+int bench_attn  (int argc, char ** argv);
+int bench_linear(int argc, char ** argv);
+int bench_model (int argc, char ** argv);
+int bench_peak  (int argc, char ** argv);
 
 double       now_seconds(void);
 int          cpu_count(void);

@@ -1,6 +1,8 @@
 // mra-bench linked with kernels that MRA_BENCH_BUG breaks: its validation must notice. See test-bench.c.
 #include "kernels.h"
 
+#include "ggml.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,4 +46,13 @@ const struct mra_kernels * __wrap_mra_kernels_get(void) {
         broken.columns = columns;
     }
     return &broken;
+}
+
+// ggml's product, a little too large or not finite
+struct ggml_tensor * __real_ggml_mul_mat(struct ggml_context * ctx, struct ggml_tensor * a, struct ggml_tensor * b);
+struct ggml_tensor * __wrap_ggml_mul_mat(struct ggml_context * ctx, struct ggml_tensor * a, struct ggml_tensor * b);
+
+struct ggml_tensor * __wrap_ggml_mul_mat(struct ggml_context * ctx, struct ggml_tensor * a, struct ggml_tensor * b) {
+    struct ggml_tensor * y = __real_ggml_mul_mat(ctx, a, b);
+    return bug("mul-mat-scale") ? ggml_scale(ctx, y, 1.05f) : bug("mul-mat-inf") ? ggml_exp(ctx, ggml_scale_bias(ctx, y, 0, 1000)) : y;
 }

@@ -73,6 +73,12 @@ static const struct { const char * args; int code; const char * says; } lines[] 
     { "attn --reps 1,2",                2, "takes one value" },
     { "attn --qkv x.npy --heads 3",     2, "--qkv gives heads" },
     { "peak -t 0",                      2, "-t: '0'" },
+    { "linear --help",                  0, "--outliers" },
+    { "linear --shape 5,32",            2, "is not M,K,N" },
+    { "linear --shape 5,32,0",          2, "--shape" },
+    { "linear --shape 5,40,8",          2, "no multiple of q8_0's block of 32" },
+    { "linear --type q9_0",             2, "unknown type 'q9_0'" },
+    { "linear more",                    2, "unexpected 'more'" },
     { "model",                          2, "no model" },
     { "model -m x.gguf -n 0",           2, "-n: '0'" },
     { "model -m x.gguf --frame 5",      2, "--frame" },
@@ -156,6 +162,27 @@ static void test_isa(const char * bench) {
         if (i == 0) first = number(o, "rel_error");
         CHECK(fabs(number(o, "rel_error")/first - 1) < .05, "levels differ: %s", out);
         cJSON_Delete(o);
+    }
+}
+
+// ---- dense layers ----------------------------------------------------------------------------------------------
+
+static void test_linear(const char * bench) {
+    static const struct { const char * type; double error; } types[] = { { "f32", 1e-6 }, { "f16", 1e-3 }, { "q8_0", .02 }, { "q4_0", .02 }, { "q4_k", .04 }, { "q6_k", .04 } };
+    enum { N = sizeof(types)/sizeof(types[0]) };
+    char args[512] = "linear --shape 33,256,40 -t 2 --reps 3 --json";
+    for (int i = 0; i < N; i++) { strcat(args, " --type "); strcat(args, types[i].type); }
+    for (int pass = 0; pass < 2; pass++) {
+        CHECK(run(fmt("'%s' %s %s 2>&1", bench, args, pass ? "--fused --outliers" : "")) == 0, "linear: %s", out);
+        for (int i = 0; i < N; i++) {
+            cJSON * o = json_at(i);
+            const char * type = cJSON_GetStringValue(cJSON_GetObjectItem(o, "type"));
+            CHECK(type && strcmp(type, types[i].type) == 0 && number(o, "m") == 33 && number(o, "k") == 256 && number(o, "n") == 40, "line %d: type, shape", i);
+            CHECK(fabs(number(o, "plain_gops")*number(o, "plain_ms")/(2e-6*33*256*40) - 1) < 1e-3 && number(o, "peak_gops") > .1, "line %d: rates: %s", i, out);
+            CHECK(number(o, "plain_error") < types[i].error, "line %d: error %g", i, number(o, "plain_error"));
+            CHECK(cJSON_IsBool(cJSON_GetObjectItem(o, "fused")) && cJSON_IsTrue(cJSON_GetObjectItem(o, "fused")) == (pass == 1), "line %d: fused", i);
+            cJSON_Delete(o);
+        }
     }
 }
 
@@ -312,6 +339,9 @@ static void test_broken(const char * broken, const char * models) {
         { "columns-keep-less-of-many", ATTN "-n 640 --frame columns",                  1, "in the first 64 rows" },
         { "columns-miss-row",          ATTN "-n 64 --frame columns",                   1, "differ from the reference" },
         { "columns-nan",               ATTN "-n 64 --frame columns",                   1, "differ from the reference" },
+        { "mul-mat-scale",             "linear --shape 33,64,40",                      1, "mul_mat is off by 0.05" },
+        { "mul-mat-scale",             "linear --shape 33,64,40 --type f32 --fused",   1, "mul_mat is off by 0.0" },
+        { "mul-mat-inf",               "linear --shape 33,64,40",                      1, "value 0 is inf" },
         { "none",                      MODEL "--frame exact --frame columns",          0, "" },
         { "attend-misses-key",         MODEL "--frame exact",                          1, "differs from the reference kernels' by 0." },
         { "attend-by-thread",          MODEL "--frame exact",                          1, "depends on the number of threads" },
@@ -331,6 +361,7 @@ int main(int argc, char ** argv) {
     test_lines(argv[1]);
     test_json(argv[1]);
     test_isa(argv[1]);
+    test_linear(argv[1]);
     test_model(argv[1], argv[3]);
     test_worker(argv[1], argv[3]);
     test_guard(argv[1], argv[2]);
