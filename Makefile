@@ -2,6 +2,7 @@
 # make demo    a real model, fetched, converted, quantized and run; offline from the second time on
 # make test    pass the tests
 # make bench   measure                   make install [PREFIX=/usr/local]
+# make bench-peers      against PyTorch and llama.cpp on this machine; installs them into build/peers (several GB, long)
 # make mutants          seeded bugs that the tests must catch (long)
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
 # Everything that is missing is fetched: see .ci/setup and ggml-mra/cmake/find-ggml.cmake.
@@ -10,6 +11,7 @@ BUILD   ?= build
 PREFIX  ?= /usr/local
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 OPTIONS ?=
+PEERS   ?= # options of docs/bench_peers.py, such as -n 512
 
 all: build
 
@@ -34,6 +36,10 @@ demo: build
 bench: build
 	$(BUILD)/bin/mra-bench peak
 	$(BUILD)/bin/mra-bench attn -n 512,4096,16384 --frame exact --frame mra2 --frame columns --budget 1/16,1/8
+	$(BUILD)/bin/mra-bench linear --type f32 --type f16 --type q8_0 --type q4_0 --type q4_k
+
+bench-peers: build
+	python3 docs/bench_peers.py $(BUILD) $(PEERS)
 
 mutants: build
 	tests/mutants.sh . $(BUILD)
@@ -48,4 +54,4 @@ install: build
 clean:
 	rm -rf $(BUILD) build-newer-ggml
 
-.PHONY: all setup configure build test demo bench mutants test-newer-ggml install clean
+.PHONY: all setup configure build test demo bench bench-peers mutants test-newer-ggml install clean

@@ -30,17 +30,13 @@ def nice_ms(ms):
     return f"{ms / 1000:g} s" if ms >= 1000 else f"{ms:g} ms"
 
 
-def main():
-    with open(sys.argv[1]) as f:
-        rows = [r for r in map(json.loads, filter(str.strip, f)) if r["ms"]]  # null: skipped, would take too long
-    data = series(rows)
+def draw(title, data):
+    """SVG of name -> [(n, ms)], both axes logarithmic."""
     ns = sorted({n for points in data.values() for n, _ in points})
     ms = [t for points in data.values() for _, t in points]
     lo, hi = math.floor(math.log10(min(ms))), math.ceil(math.log10(max(ms)))
-    x = lambda n: LEFT + (math.log2(n) - math.log2(ns[0])) / (math.log2(ns[-1]) - math.log2(ns[0])) * (WIDTH - LEFT - RIGHT)
+    x = lambda n: LEFT + (math.log2(n) - math.log2(ns[0])) / (math.log2(ns[-1]) - math.log2(ns[0]) or 1) * (WIDTH - LEFT - RIGHT)
     y = lambda t: HEIGHT - BOTTOM - (math.log10(t) - lo) / (hi - lo) * (HEIGHT - TOP - BOTTOM)
-    r = rows[0]
-    title = f"One attention node, {r['heads']} heads x {r['dim']}, {r['threads']} threads, {r['isa']}"
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
            f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', f'<text x="{LEFT}" y="24" font-size="15">{title}</text>']
     for e in range(lo, hi + 1):
@@ -60,7 +56,14 @@ def main():
             at += 1
         taken.append(at)
         out.append(f'<text x="{x(points[-1][0]) + 9:.1f}" y="{at:.1f}" fill="{color}">{name}</text>')
-    print("\n".join(out + ["</svg>"]))
+    return "\n".join(out + ["</svg>"])
+
+
+def main():
+    with open(sys.argv[1]) as f:
+        rows = [r for r in map(json.loads, filter(str.strip, f)) if r["ms"]]  # null: skipped, would take too long
+    r = rows[0]
+    print(draw(f"One attention node, {r['heads']} heads x {r['dim']}, {r['threads']} threads, {r['isa']}", series(rows)))
 
 
 if __name__ == "__main__":

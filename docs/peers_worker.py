@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""One contender in a process of its own, driven by bench_peers.py: the protocol of mra-bench model --worker.
+
+    python docs/peers_worker.py torch-fp32|torch-int8|llama MODEL TOKENS THREADS
+
+Standard input has a job per line, {"ids": [...]}; standard output first says what runs, then {"seconds", "peak_mb", "embedding"} per
+job: the mean of the last hidden states. TOKENS: the length that memory is set up for.
+"""
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import warnings
+
+
+def peak_mb() -> float:
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) * 1024 / 1e6 for line in f if line.startswith("VmHWM"))
+
+
+def torch_model(folder: str, threads: int, int8: bool):
+    import torch
+    import transformers
+
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(threads)
+    torch.set_num_interop_threads(1)
+    model = transformers.RobertaModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="sdpa", dtype=torch.float32).eval()
+    if int8:
+        warnings.simplefilter("ignore")  # quantize_dynamic is deprecated, and still what torch itself has for this
+        model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
+
+    def run(ids):
+        with torch.inference_mode():
+            x = torch.tensor([ids])
+            t0 = time.perf_counter()
+            out = model(x).last_hidden_state.mean(1)[0]
+            return time.perf_counter() - t0, out.tolist()
+
+    engine = f", {torch.backends.quantized.engine}" if int8 else ""
+    return run, f"torch {torch.__version__}, transformers {transformers.__version__} ({torch.backends.cpu.get_cpu_capability()}{engine})"
+
+
+def llama_model(path: str, tokens: int, threads: int):
+    import ctypes
+
+    import llama_cpp as ll
+
+    quiet = ll.llama_log_callback(lambda level, text, user: None)
+    ll.llama_log_set(quiet, ctypes.c_void_p(0))
+    model = ll.llama_model_load_from_file(path.encode(), ll.llama_model_default_params())
+    if not model:
+        raise OSError(f"llama.cpp does not load {path}")
+    p = ll.llama_context_default_params()
+    p.n_ctx = p.n_batch = p.n_ubatch = tokens
+    p.n_threads = p.n_threads_batch = threads
+    p.embeddings = True
+    p.pooling_type = ll.LLAMA_POOLING_TYPE_MEAN
+    p.flash_attn_type = ll.LLAMA_FLASH_ATTN_TYPE_ENABLED
+    ctx = ll.llama_init_from_model(model, p)
+    batch = ll.llama_batch_init(tokens, 0, 1)
+    n_embd = ll.llama_model_n_embd(model)
+
+    def run(ids):
+        batch.n_tokens = len(ids)
+        for i, token in enumerate(ids):
+            batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.logits[i] = token, i, 1, 1
+            batch.seq_id[i][0] = 0
+        t0 = time.perf_counter()
+        if ll.llama_encode(ctx, batch) != 0:
+            raise RuntimeError("llama_encode failed")
+        out = ll.llama_get_embeddings_seq(ctx, 0)
+        seconds = time.perf_counter() - t0
+        return seconds, [out[i] for i in range(n_embd)]
+
+    run.keep = quiet  # ctypes frees what nobody refers to
+    return run, f"llama-cpp-python {ll.__version__} ({ll.llama_print_system_info().decode().strip()})"
+
+
+def main() -> int:
+    kind, model, tokens, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print does not belong among the answers
+
+    def answer(x):
+        print(json.dumps(x), file=answers, flush=True)
+
+    try:
+        run, about = llama_model(model, tokens, threads) if kind == "llama" else torch_model(model, threads, kind == "torch-int8")
+        answer({"about": about})
+        for line in sys.stdin:
+            seconds, embedding = run(json.loads(line)["ids"])
+            answer({"seconds": seconds, "peak_mb": peak_mb(), "embedding": embedding})
+    except Exception as e:  # whatever a library raises: the other side must hear of it
+        answer({"error": f"{type(e).__name__}: {e}"})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
