@@ -1,6 +1,8 @@
 // Inputs, contenders and validation of mra-bench linear.
 #include "bench-linear.h"
 
+#include "ggml-mra.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,14 +91,14 @@ static struct ggml_tensor * repack(struct linear_graph * g, const struct engine 
 
 enum mra_status linear_graph_new(struct linear_graph * g, const struct engine * e, const struct linear_data * d, enum linear_contender which, bool * has, struct mra_error * err) {
     memset(g, 0, sizeof(*g));
-    *has = which == LINEAR_PLAIN; // ours goes here
     struct ggml_tensor * w = which == LINEAR_REPACKED ? repack(g, e, d) : d->w;
-    if (which == LINEAR_REPACKED && w) *has = true;
-    if (!*has) return MRA_OK;
+    *has = w != NULL;
+    if (!w) return MRA_OK;
     enum mra_status st = graph_begin(&g->g, err);
     if (st != MRA_OK) { linear_graph_free(g); return st; }
-    g->g.out = build_ggml(g->g.ctx, d, w);
-    st = graph_allocate(&g->g, e, "a dense layer", err);
+    const struct mra_dense ours = { d->w, d->fused ? d->bias : NULL };
+    g->g.out = which == LINEAR_OURS ? ggml_mra_linear(g->g.ctx, d->x, &ours, 1, d->fused, NULL, e->n_threads, err) : build_ggml(g->g.ctx, d, w);
+    st = g->g.out ? graph_allocate(&g->g, e, "a dense layer", err) : MRA_ERR_ARG;
     if (st != MRA_OK) linear_graph_free(g);
     return st;
 }

@@ -36,7 +36,7 @@ static const char notes[] =
     "  plain        ggml's mul_mat, GOP/s; repacked: with the weights in the buffer type ggml's CPU device has for them\n"
     "  speedup      of ours over the better of these two\n"
     "  error        ||y - exact||/||exact|| of ours; plain err, repacked err: ggml's. Quantized types round x to 8 bits\n"
-    "A contender that does not exist for a type or on this machine is -.\n"
+    "Where ggml has no such buffer type for the weights on this machine, repacked is -.\n"
     "\n"
     "examples:\n"
     "  mra-bench linear -t 2\n"
@@ -52,7 +52,7 @@ struct options {
 
 struct row {
     const char *  type;
-    struct timing time[N_LINEAR]; // ms NAN: no such contender
+    struct timing time[N_LINEAR]; // ms NAN: not repacked
     double        gops[N_LINEAR], error[N_LINEAR], peak, speedup;
 };
 
@@ -109,7 +109,7 @@ static void print_table(const struct linear_data * d, const struct row * r) {
     snprintf(c[3], 32, "%s", r->type);
     fmt_real(c[4], r->time[LINEAR_OURS].ms, 4);
     fmt_real(c[5], r->gops[LINEAR_OURS], 4);
-    if (isfinite(r->gops[LINEAR_OURS])) snprintf(c[6], 32, "%.0f%%", 100*r->gops[LINEAR_OURS]/r->peak); else c[6][0] = 0;
+    snprintf(c[6], 32, "%.0f%%", 100*r->gops[LINEAR_OURS]/r->peak);
     fmt_real(c[7], r->gops[LINEAR_PLAIN], 4);
     fmt_real(c[8], r->gops[LINEAR_REPACKED], 4);
     fmt_real(c[9], r->speedup, 3);

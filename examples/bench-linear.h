@@ -25,7 +25,7 @@ struct linear_graph {
     struct ggml_context * ctx; // REPACKED: its weights
     ggml_backend_buffer_t buf;
 };
-// *has false: there is no such contender for this type, shape or machine
+// *has false: ggml does not repack this type or shape on this machine
 enum mra_status linear_graph_new (struct linear_graph * g, const struct engine * e, const struct linear_data * d, enum linear_contender which, bool * has, struct mra_error * err);
 void            linear_graph_free(struct linear_graph * g);
 

@@ -48,7 +48,7 @@ static void add_profile(cJSON * o, const struct mra_stats * s) {
     for (int i = 0; i < s->n_ops; i++) {
         const char * op = s->ops[i].op;
         json_real(ops, op, s->ops[i].ms, 5);
-        *(strcmp(op, "linear") == 0 || strcmp(op, "MUL_MAT") == 0 ? &dense : is_attention(op) ? &attention : &rest) += s->ops[i].ms;
+        *(strcmp(op, "linear") == 0 || strcmp(op, "scratch") == 0 || strcmp(op, "MUL_MAT") == 0 ? &dense : is_attention(op) ? &attention : &rest) += s->ops[i].ms;
     }
     json_real(o, "dense_ms", dense, 5);
     json_real(o, "attention_ms", attention, 5);

@@ -36,14 +36,28 @@ static void columns(const struct mra_head * a, int x0, void * scratch) {
     if (bug("columns-nan") || (bug("columns-nan-of-more") && b.n_k == 100)) a->out[0] = NAN;
 }
 
+// a dense layer that leaves a row unwritten, or the last 32 inputs out
+static void linear_x(const struct mra_linear * a, int i0, int i1, void * scratch) {
+    struct mra_linear b = *a;
+    if (bug("linear-misses-input")) b.k -= 32;
+    intact->linear_x(&b, i0, i1, scratch);
+}
+static void linear(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch) {
+    struct mra_linear b = *a;
+    if (bug("linear-misses-input")) b.k -= 32;
+    intact->linear(&b, w, i0, i1 - (bug("linear-misses-row") ? 1 : 0), n0, n1, scratch);
+}
+
 const struct mra_kernels * __wrap_mra_kernels_get(void) {
     const struct mra_kernels * k = __real_mra_kernels_get();
     if (k == &mra_kernels_ref || k == &broken) return k;
     if (k != intact) {
         intact = k;
         broken = *k;
-        broken.attend  = attend;
-        broken.columns = columns;
+        broken.attend   = attend;
+        broken.columns  = columns;
+        broken.linear_x = linear_x;
+        broken.linear   = linear;
     }
     return &broken;
 }

@@ -178,8 +178,10 @@ static void test_linear(const char * bench) {
             cJSON * o = json_at(i);
             const char * type = cJSON_GetStringValue(cJSON_GetObjectItem(o, "type"));
             CHECK(type && strcmp(type, types[i].type) == 0 && number(o, "m") == 33 && number(o, "k") == 256 && number(o, "n") == 40, "line %d: type, shape", i);
-            CHECK(fabs(number(o, "plain_gops")*number(o, "plain_ms")/(2e-6*33*256*40) - 1) < 1e-3 && number(o, "peak_gops") > .1, "line %d: rates: %s", i, out);
-            CHECK(number(o, "plain_error") < types[i].error, "line %d: error %g", i, number(o, "plain_error"));
+            CHECK(fabs(number(o, "gops")*number(o, "ms")/(2e-6*33*256*40) - 1) < 1e-3 && fabs(number(o, "plain_gops")*number(o, "plain_ms")/(2e-6*33*256*40) - 1) < 1e-3, "line %d: rates: %s", i, out);
+            CHECK(fabs(number(o, "peak_share")*number(o, "peak_gops")/number(o, "gops") - 1) < 1e-2, "line %d: share of the peak", i);
+            CHECK(number(o, "speedup") > 0 && number(o, "speedup") <= 1.001*number(o, "gops")/number(o, "plain_gops"), "line %d: speedup", i);
+            CHECK(number(o, "error") < types[i].error && number(o, "plain_error") < types[i].error, "line %d: errors %g, %g", i, number(o, "error"), number(o, "plain_error"));
             CHECK(cJSON_IsBool(cJSON_GetObjectItem(o, "fused")) && cJSON_IsTrue(cJSON_GetObjectItem(o, "fused")) == (pass == 1), "line %d: fused", i);
             cJSON_Delete(o);
         }
@@ -339,6 +341,9 @@ static void test_broken(const char * broken, const char * models) {
         { "columns-keep-less-of-many", ATTN "-n 640 --frame columns",                  1, "in the first 64 rows" },
         { "columns-miss-row",          ATTN "-n 64 --frame columns",                   1, "differ from the reference" },
         { "columns-nan",               ATTN "-n 64 --frame columns",                   1, "differ from the reference" },
+        { "linear-misses-row",         "linear --shape 33,64,40",                      1, "ggml-mra's linear: value 1280 is" },
+        { "linear-misses-input",       "linear --shape 33,320,40",                     1, "ggml-mra's linear is off by " },
+        { "linear-misses-input",       "linear --shape 33,320,40 --type f16 --fused",  1, "ggml-mra's linear is off by " },
         { "mul-mat-scale",             "linear --shape 33,64,40",                      1, "mul_mat is off by 0.05" },
         { "mul-mat-scale",             "linear --shape 33,64,40 --type f32 --fused",   1, "mul_mat is off by 0.0" },
         { "mul-mat-inf",               "linear --shape 33,64,40",                      1, "value 0 is inf" },
