@@ -54,10 +54,16 @@ INL v8  v_narrow_8(v16 a, v16 b) { return __builtin_shufflevector((v8) a, (v8) b
 
 // 2*VL bytes, sign extended
 INL v16 v_widen_8(const int8_t * p) {
+#if VL == 16 && defined(__AVX512BW__)
+    return (v16) _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *) p));
+#elif VL == 8
+    return (v16) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) p));
+#else
     typedef int8_t half8 __attribute__((vector_size(2*VL)));
     half8 h;
     memcpy(&h, p, sizeof(h));
     return __builtin_convertvector(h, v16);
+#endif
 }
 
 // a*b/2^15, rounded
