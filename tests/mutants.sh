@@ -8,7 +8,7 @@ ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
 rm -rf "$work"; mkdir -p "$work"
 cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE=Release -DGGML_MRA_KERNEL_OPT=-O1 >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-cmake --build "$work/build" -j 2 --target test-ops test-attn test-golden test-sched test-errors >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+cmake --build "$work/build" -j 2 --target test-ops test-attn test-golden test-sched test-errors test-linear >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 
 caught=0; survived=0
 while IFS='|' read test file from to; do # \| is a bar of the source
@@ -53,6 +53,25 @@ test-attn   |pack.c|if (ith == 0) atomic_store_explicit|if (0) atomic_store_expl
 test-attn   |node.c|lq = n_q == n_k ? lk : r.n_q;|lq = r.n_q;
 test-golden |cpu/columns.inc|w->x0 + i, w->x0 + i + 1);|w->x0, w->x0 + 1);
 test-golden |mra-attn.c|(uint16_t) (i ? 0 : a->first_n)|0
+test-linear |cpu/linear.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
+test-linear |cpu/linear.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
+test-linear |cpu/linear.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
+test-linear |cpu/linear.inc|d_x_at(&s, i, l*GROUPS, a->k)|d_x_at(&s, i, 0, a->k)
+test-linear |cpu/linear.inc|if (first) UNROLL for (int m = 0; m < ROWS_I; m++)|if (0) UNROLL for (int m = 0; m < ROWS_I; m++)
+test-linear |cpu/linear-w.inc|const v16 ratio = (int16_t) ratios[b] - (v16){0};|const v16 ratio = (int16_t) ratios[0] - (v16){0};
+test-linear |cpu/linear-w.inc|MAGIC_I - V_BIAS*sum|MAGIC_I - sum
+test-linear |cpu/linear-w.inc|if (col >= w->n) {|if (0) {
+test-linear |cpu/linear-w.inc|(nibbles[i] >> 4) - 8|(nibbles[i] >> 4)
+test-linear |cpu/linear-w.inc|(size_t) k0*w->row_bytes/k;|0;
+test-linear |cpu/linear-x.inc|for (int i = i1 - i0; a->integers && i % ROWS_I; i++) {|for (int i = 0; 0; i++) {
+test-linear |cpu/linear-x.inc|*d_x_at(s, i, c/group, k) =|*d_x_at(s, i, 0, k) =
+test-linear |cpu/norm.inc|for (int c = whole; c < n; c++) var +=|for (int c = n; c < n; c++) var +=
+test-linear |linear.c|w[i]   = weights_of(t, p->u.linear.bias >> i & 1 ? bias[n_bias++] : NULL, first);|w[i]   = weights_of(t, p->u.linear.bias >> i & 1 ? bias[n_bias] : NULL, first);
+test-linear |linear.c|if (held != b) kern->linear_x|if (held < 0) kern->linear_x
+test-linear |linear.c|if (ith == 0) atomic_store|if (0) atomic_store
+test-errors |linear.c|if (x->ne[0] % 32) {|if (0) {
+test-errors |linear.c|\|\| residual->ne[0] != n|
+test-errors |linear.c|t->ne[0] != x->ne[0] \|\||
 test-sched  |cpu/vec.h|p = v_fma(p, f, v_set1(2.402265e-1f));|p = v_fma(p, f, v_set1(2.5e-1f));
 test-errors |node.c|if (k->ne[2] != v->ne[2]) return|if (0) return
 test-errors |params.c|p->budget > 1|p->budget > 2
@@ -61,7 +80,9 @@ test-encoder|encoder/graph.c|return ggml_gelu_erf(b->ctx, x);|return ggml_gelu(b
 test-encoder|encoder/graph.c|first*x->nb[1] + part*n_head*d*sizeof(float)|first*x->nb[1]
 test-encoder|encoder/graph.c|x->nb[1], i*x->nb[1]);|x->nb[1], 0);
 test-encoder|encoder/graph.c|to->nb[1], first*to->nb[1]);|to->nb[1], 0);
-test-encoder|encoder/graph.c|activate(b, m->cls_act,|activate(b, MRA_ACT_TANH,
+test-encoder|encoder/graph.c|x = linear(b, m->cls, x, m->cls_act, NULL);|x = linear(b, m->cls, x, MRA_ACT_TANH, NULL);
+test-encoder|encoder/graph.c|part[i] = qkv[1] == qkv[0] ? i : 0;|part[i] = 0;
+test-encoder|encoder/graph.c|b->m->eps, b->err)|1e-2f, b->err)
 test-encoder|encoder/graph.c|if (b->g->types) x = ggml_add|if (0) x = ggml_add
 test-encoder|encoder/graph.c|x = ggml_get_rows(ctx, x, g->rows);|x = rows_of(&b, x, 0, s->n_rows);
 test-encoder|encoder/encoder.c|p->positions[n] = t;|p->positions[n] = n;

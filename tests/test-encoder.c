@@ -192,7 +192,8 @@ static void check_invariance(const struct golden * g) {
         p.n_chunk = cut[i].n_chunk;
         float * x = encode_new(g->model, p, g->seqs, g->n_seq, tokens());
         const double e = max_diff(base, x, n);
-        CHECK(e <= 2e-5, "%s: %s change the result by %.1e", g->name, cut[i].what, e);
+        const bool whole = mra_model_info(g->model).n_embd % 32 == 0 && mra_model_info(g->model).n_ff % 32 == 0; // else ggml's products, which depend on the rows
+        CHECK(e <= (whole ? 0 : 2e-5), "%s: %s change the result by %.1e", g->name, cut[i].what, e);
         free(x);
         x = encode_new(g->model, p, g->seqs, g->n_seq, mlm());
         CHECK(max_diff(x, g->mlm.data, g->mlm.n) <= 1e-4, "%s: %s: mlm", g->name, cut[i].what);
@@ -490,6 +491,9 @@ int main(int argc, char ** argv) {
         struct golden g = golden_open(models[i].name);
         check_info(&g, &models[i]);
         against_goldens(&g, g.model, threads(2), "f32", 1e-4);
+        struct mra_context_params plain = threads(2);
+        plain.ggml_dense = true;
+        against_goldens(&g, g.model, plain, "ggml's operators", 1e-4);
         if (!models[i].has_mra) { // rounding moves the choice of cells
             char path[1024];
             snprintf(path, sizeof(path), "%s/%s.gguf", dir, g.name);

@@ -30,6 +30,30 @@ static void test_attn_shapes(void) {
     REJECT("not contiguous", ggml_mra_attn(g.ctx, ggml_permute(g.ctx, f4(100, 64, 4, 1), 1, 0, 2, 3), k, v, NULL, &p, &err));
 }
 
+static void test_dense(void) {
+    struct ggml_tensor * x = f4(64, 10, 1, 1), * w = f4(64, 20, 1, 1), * b = f4(20, 1, 1, 1);
+    const struct mra_dense fine = { w, b }, four[4] = { fine, fine, fine, fine };
+#define LINEAR(x, w, b, res) ggml_mra_linear(g.ctx, x, &(struct mra_dense) { w, b }, 1, false, res, 1, &err)
+    struct mra_error err = {0};
+    CHECK(ggml_mra_linear(g.ctx, x, &fine, 1, true, f4(20, 10, 1, 1), 1, &err), "a layer in order: %s", err.msg);
+    REJECT("x is NULL",           LINEAR(NULL, w, b, NULL));
+    REJECT("weights are NULL",    LINEAR(x, NULL, b, NULL));
+    REJECT("x is f16",            LINEAR(t4(GGML_TYPE_F16, 64, 10, 1, 1), w, b, NULL));
+    REJECT("x: rows are not",     LINEAR(ggml_transpose(g.ctx, f4(10, 64, 1, 1)), w, b, NULL));
+    REJECT("x has rows of 64",    LINEAR(x, f4(32, 20, 1, 1), b, NULL));
+    REJECT("weights are i32",     LINEAR(x, t4(GGML_TYPE_I32, 64, 20, 1, 1), b, NULL));
+    REJECT("bias must be f32 [20]", LINEAR(x, w, f4(21, 1, 1, 1), NULL));
+    REJECT("bias must be f32 [20]", LINEAR(x, w, t4(GGML_TYPE_F16, 20, 1, 1, 1), NULL));
+    REJECT("multiple of 32",      LINEAR(f4(40, 10, 1, 1), f4(40, 20, 1, 1), b, NULL));
+    REJECT("residual",            LINEAR(x, w, b, f4(19, 10, 1, 1)));
+    REJECT("residual",            LINEAR(x, w, b, f4(20, 11, 1, 1)));
+    REJECT("0 weights",           ggml_mra_linear(g.ctx, x, &fine, 0, false, NULL, 1, &err));
+    REJECT("4 weights",           ggml_mra_linear(g.ctx, x, four, 4, false, NULL, 1, &err));
+    REJECT("NULL",                ggml_mra_norm(g.ctx, x, NULL, b, 1e-5f, &err));
+    REJECT("w must be f32 [64]",  ggml_mra_norm(g.ctx, x, b, b, 1e-5f, &err));
+    REJECT("x is f16",            ggml_mra_norm(g.ctx, t4(GGML_TYPE_F16, 64, 10, 1, 1), f4(64, 1, 1, 1), f4(64, 1, 1, 1), 1e-5f, &err));
+}
+
 static void test_attn_params(void) {
     struct ggml_tensor * q = f4(64, 90, 2, 1), * k = f4(64, 90, 2, 1), * v = f4(64, 90, 2, 1);
     struct mra_attn_params p;
@@ -139,7 +163,7 @@ int main(void) {
     g = graph_new();
     ggml_free(g.ctx);
     g.ctx = ggml_init((struct ggml_init_params) { .mem_size = ggml_tensor_overhead()*4096, .no_alloc = true });
-    test_attn_shapes(); test_attn_params(); test_ops(); test_packed(); test_wild_data(); test_full_context();
+    test_attn_shapes(); test_dense(); test_attn_params(); test_ops(); test_packed(); test_wild_data(); test_full_context();
     graph_free(&g);
     return summary("test-errors");
 }
