@@ -18,7 +18,7 @@ struct builder {
 enum mra_part mra_graph_part(const struct ggml_tensor * t) {
     const char * name = ggml_get_name(t);
     const size_t n = strlen(PART_NAME);
-    return strncmp(name, PART_NAME, n) == 0 ? (enum mra_part) (name[n] - '0') : MRA_PART_COUNT;
+    return strncmp(name, PART_NAME, n) == 0 && strlen(name) == n + 1 ? (enum mra_part) (name[n] - '0') : MRA_PART_COUNT; // longer: views of it
 }
 
 // From here on NULL is what an operator gave that could not be built; it passes through, the reason is in b->err.
