@@ -19,9 +19,6 @@ static const float * row_f32(const struct ggml_tensor * t, int64_t i1, int64_t i
     return (const float *) ((const char *) t->data + i1*t->nb[1] + i2*t->nb[2] + i3*t->nb[3]);
 }
 
-static int div_up(int a, int b) { return (a + b - 1)/b; }
-static int min_i(int a, int b)  { return a < b ? a : b; }
-
 // the next optional source, if this node has the one that flag stands for
 static const struct ggml_tensor * next_src(const struct ggml_tensor * dst, const struct mra_node * p, enum mra_flag flag, int * at) {
     return p->flags & flag ? dst->src[(*at)++] : NULL;
@@ -54,12 +51,12 @@ struct cells {
 static struct cells cells_of(const struct mra_node_shape shape, int n_q, int n_k, struct mra_len len, const struct ggml_tensor * parents,
                              const struct ggml_tensor * scores, int64_t head, int64_t b) {
     struct cells c = {
-        .h = shape.h, .g = shape.g, .rows = div_up(len.n_q, shape.h), .cols = div_up(len.n_k, shape.g),
-        .n_bq = div_up(n_q, shape.h), .n_bk = div_up(n_k, shape.g), .s = scores ? row_f32(scores, 0, head, b) : NULL,
+        .h = shape.h, .g = shape.g, .rows = mra_div_up(len.n_q, shape.h), .cols = mra_div_up(len.n_k, shape.g),
+        .n_bq = mra_div_up(n_q, shape.h), .n_bk = mra_div_up(n_k, shape.g), .s = scores ? row_f32(scores, 0, head, b) : NULL,
     };
     if (parents) {
         c.rh = shape.ph/shape.h; c.rg = shape.pg/shape.g;
-        c.n_parent_row = div_up(n_q, shape.ph);
+        c.n_parent_row = mra_div_up(n_q, shape.ph);
         c.parents = (const int32_t *) ((const char *) parents->data + head*parents->nb[1] + b*parents->nb[2]);
     }
     return c;
@@ -77,7 +74,7 @@ static bool next_run(const struct cells * c, int x, int * it, struct run * r) {
     const int32_t * off = c->parents, * id = c->parents + c->n_parent_row + 1;
     const int e = off[x/c->rh] + (*it)++;
     if (e >= off[x/c->rh + 1] || id[e]*c->rg >= c->cols) return false;
-    *r = (struct run) { id[e]*c->rg, min_i(c->rg, c->cols - id[e]*c->rg), c->s + (int64_t) e*c->rh*c->rg + x%c->rh*c->rg };
+    *r = (struct run) { id[e]*c->rg, mra_min(c->rg, c->cols - id[e]*c->rg), c->s + (int64_t) e*c->rh*c->rg + x%c->rh*c->rg };
     return true;
 }
 
@@ -93,10 +90,10 @@ static void score_row(float * out, const struct cells * c, int x, const float * 
 // the children of the parents in parent row x
 static void score_children(float * out, const struct cells * c, int x, const float * q, size_t ldq, const float * k, size_t ldk, int d, float scale) {
     const int32_t * id = c->parents + c->n_parent_row + 1;
-    const int n_q = min_i(c->rh, c->rows - x*c->rh);
+    const int n_q = mra_min(c->rh, c->rows - x*c->rh);
     for (int e = c->parents[x]; e < c->parents[x + 1]; e++) {
         float * o = out + (int64_t) e*c->rh*c->rg;
-        const int y = id[e]*c->rg, n = min_i(c->rg, c->cols - y);
+        const int y = id[e]*c->rg, n = mra_min(c->rg, c->cols - y);
         fill_inf(o, (int64_t) c->rh*c->rg);
         if (n > 0 && n_q > 0) mra_kernels_get()->score(o, c->rg, q, ldq, n_q, k + y*ldk, NULL, ldk, n, d, scale);
     }
@@ -108,7 +105,7 @@ void mra_compute_score(struct ggml_tensor * dst, const struct mra_node * p, int 
     const struct ggml_tensor * k_max = next_src(dst, p, MRA_HAS_K_MAX, &at), * parents = next_src(dst, p, MRA_HAS_PARENTS, &at);
     const struct ggml_tensor * lengths = next_src(dst, p, MRA_HAS_LENGTHS, &at);
     const size_t ldq = q->nb[1]/sizeof(float), ldk = k->nb[1]/sizeof(float);
-    const int n_q = p->u.score.n_q, n_k = p->u.score.n_k, n_row = parents ? div_up(n_q, p->u.score.shape.ph) : (int) q->ne[1];
+    const int n_q = p->u.score.n_q, n_k = p->u.score.n_k, n_row = parents ? mra_div_up(n_q, p->u.score.shape.ph) : (int) q->ne[1];
     const int64_t n = n_row*q->ne[2]*q->ne[3];
     for (int64_t t = n*ith/nth; t < n*(ith + 1)/nth; t++) {
         const int64_t b = t/(n_row*q->ne[2]), h = t/n_row%q->ne[2], hk = h/(q->ne[2]/k->ne[2]);
@@ -131,7 +128,7 @@ static int row_keys(float * keys, const struct cells * c, int x, const struct mr
         for (int it = 0; next_run(c, x, &it, &r); ) for (int i = 0; i < r.n; i++) max = r.s[i] > max ? r.s[i] : max;
     }
     for (int it = 0; next_run(c, x, &it, &r); ) for (int i = 0; i < r.n; i++) {
-        const int y = r.y + i, named = (x < first_n) + (y < first_n) + (diag_n > 0 && (x > y ? x - y : y - x) <= diag_n/2);
+        const int y = r.y + i, named = mra_square_priors(first_n, diag_n, x, y);
         keys[n++] = first_n || diag_n ? mra_named_key(r.s[i] - max, named) : r.s[i] - max;
     }
     return n;
@@ -173,22 +170,13 @@ static void topk_head(int32_t * list, int64_t cap, const struct cells * c, const
     off[c->n_bq] = n_out;
 }
 
-static int64_t topk_count(const struct mra_node * p, struct mra_len len) {
-    if (p->u.topk.count >= 0) return p->u.topk.count;
-    int sizes[MRA_MAX_LEVELS + 1] = {0};
-    int64_t counts[MRA_MAX_LEVELS] = {0};
-    for (int i = 0; i < 4 && p->u.topk.sizes[i]; i++) { sizes[i] = p->u.topk.sizes[i]; sizes[i + 1] = 1; }
-    if (len.n_q > 0 && len.n_k > 0) mra_plan_square(sizes, NULL, p->u.topk.budget, (enum mra_rule) p->rule, len.n_q, len.n_k, counts);
-    return counts[p->level];
-}
-
 void mra_compute_topk(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
     const struct ggml_tensor * scores = dst->src[0];
     int at = 1;
     const struct ggml_tensor * parents = next_src(dst, p, MRA_HAS_PARENTS, &at), * lengths = next_src(dst, p, MRA_HAS_LENGTHS, &at);
     const int     n_q = p->u.topk.n_q, n_k = p->u.topk.n_k, slots = p->u.topk.slots < nth ? p->u.topk.slots : nth;
     const int64_t n_task = scores->ne[2]*scores->ne[3], cells = scores->ne[0]*scores->ne[1];
-    const int64_t n_keys = mra_topk_keys(p->rule, cells, div_up(n_k, p->u.topk.shape.g)), n_bq = div_up(n_q, p->u.topk.shape.h);
+    const int64_t n_keys = mra_topk_keys(p->rule, cells, mra_div_up(n_k, p->u.topk.shape.g)), n_bq = mra_div_up(n_q, p->u.topk.shape.h);
     const int64_t stride = (dst->ne[0] - p->u.topk.slots*n_keys)/n_task;
     if (ith >= slots) return;
     float * keys = (float *) dst->data + stride*n_task + ith*n_keys;
@@ -196,7 +184,7 @@ void mra_compute_topk(struct ggml_tensor * dst, const struct mra_node * p, int i
         const int64_t b = t/scores->ne[2], h = t%scores->ne[2];
         const struct mra_len len = mra_lengths(lengths, scores->ne[3], b, n_q, n_k);
         const struct cells c = cells_of(p->u.topk.shape, n_q, n_k, len, parents, scores, h, b);
-        topk_head((int32_t *) dst->data + t*stride, stride - MRA_SELECT_SLACK - n_bq - 1, &c, p, topk_count(p, len), keys);
+        topk_head((int32_t *) dst->data + t*stride, stride - MRA_SELECT_SLACK - n_bq - 1, &c, p, mra_plan_topk(p, len), keys);
     }
 }
 
@@ -211,7 +199,7 @@ static void coarse_row(float * o, int dv, const struct cells * c, int x, const i
         const int col = r.y + i;
         while (done < n_refined && refined[done] < col) done++;
         if (done < n_refined && refined[done] == col) continue;
-        s[n] = r.s[i]; w[n] = (float) min_i(c->g, n_k - col*c->g); y[n] = col;
+        s[n] = r.s[i]; w[n] = (float) mra_min(c->g, n_k - col*c->g); y[n] = col;
         if (++n == N) { mra_kernels_get()->coarse(o, o + dv, o + dv + 1, s, w, y, n, v, ldv, dv); n = 0; }
     }
     if (n) mra_kernels_get()->coarse(o, o + dv, o + dv + 1, s, w, y, n, v, ldv, dv);

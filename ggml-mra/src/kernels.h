@@ -2,16 +2,15 @@
 // level - is one table of this type. Kernels trust what is said here; ops check it before.
 #pragma once
 
-#include <float.h>
+#include "plan.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 enum mra_type { MRA_F32, MRA_F16 };
 
 enum {
-    MRA_QUERY_BLOCK = 16, // h of the columns frame
     MRA_EXACT_ROWS  = 64, // queries per work item of the exact frame
     MRA_GROUP_MAX   = 64, // query blocks per work item of the columns frame, at most
     MRA_PAD         = 16, // packed rows are padded with zeros to a multiple of this
@@ -60,24 +59,9 @@ struct mra_head {
     int             group;    // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
 };
 
-// (number of priors that name a cell, its score) as one float in the same order, with 20 bits of the score's fraction: a large
-// number added to it would round it away
-static inline float mra_named_key(float key, int named) {
-    if (!(key >= -FLT_MAX)) return key; // -inf stays what is never chosen
-    uint32_t u;
-    key += 0.0f; // -0 becomes 0
-    memcpy(&u, &key, sizeof(u));
-    u = u >> 31 ? ~u : u | 1u << 31; // the order of floats as that of unsigned numbers
-    u = (u >> 3) + ((uint32_t) (named + 2) << 29);
-    u = u >> 31 ? u ^ 1u << 31 : ~u;
-    memcpy(&key, &u, sizeof(u));
-    return key;
-}
-
 // how many priors of the columns frame name key block y for query block x
 static inline int mra_columns_named(const struct mra_head * a, int x, int y) {
-    const int off = y - x*MRA_QUERY_BLOCK/a->g;
-    return (y < a->first_n) + (a->diag_n > 0 && (off < 0 ? -off : off) <= a->diag_n/2);
+    return mra_columns_priors(a->first_n, a->diag_n, a->g, x, y);
 }
 
 enum mra_weight_type { MRA_W_F32, MRA_W_F16, MRA_W_Q8_0, MRA_W_Q4_0, MRA_W_ANY };

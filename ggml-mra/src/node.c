@@ -26,20 +26,8 @@ const char * ggml_mra_op_name(const struct ggml_tensor * t) { return kind_name[m
 const char * mra_isa(void)                                  { return mra_kernels_get()->name; }
 
 struct mra_len mra_lengths(const struct ggml_tensor * lengths, int64_t n_batch, int64_t b, int64_t n_q, int64_t n_k) {
-    struct mra_len r = { (int) n_q, (int) n_k };
-    if (!lengths) return r;
-    const char * at = lengths->data;
-    int32_t lq, lk;
-    if (lengths->ne[0] == 2 && lengths->ne[1] == n_batch) {
-        lq = *(const int32_t *) (at + b*lengths->nb[1]);
-        lk = *(const int32_t *) (at + b*lengths->nb[1] + lengths->nb[0]);
-    } else {
-        lk = *(const int32_t *) (at + b*lengths->nb[0]);
-        lq = n_q == n_k ? lk : r.n_q;
-    }
-    r.n_q = lq < 0 ? 0 : lq < r.n_q ? lq : r.n_q;
-    r.n_k = lk < 0 ? 0 : lk < r.n_k ? lk : r.n_k;
-    return r;
+    const bool pairs = lengths && lengths->ne[0] == 2 && lengths->ne[1] == n_batch;
+    return mra_len_at(lengths ? lengths->data : NULL, pairs, lengths ? lengths->nb[0] : 0, lengths ? lengths->nb[1] : 0, b, (int) n_q, (int) n_k);
 }
 
 enum mra_status mra_check_lengths(const struct ggml_tensor * lengths, int64_t n_batch, struct mra_error * err) {

@@ -35,22 +35,11 @@ void mra_compute_linear(struct ggml_tensor * dst, const struct mra_node * p, int
 void mra_compute_norm  (struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
 
 // Valid queries and keys of sequence b, from a lengths tensor (or NULL); cut to what the tensors hold.
-struct mra_len { int n_q, n_k; };
 struct mra_len mra_lengths(const struct ggml_tensor * lengths, int64_t n_batch, int64_t b, int64_t n_q, int64_t n_k);
 
 enum mra_status mra_check_lengths(const struct ggml_tensor * lengths, int64_t n_batch, struct mra_error * err);
 enum mra_status mra_check_qkv(const struct ggml_tensor * q, const struct ggml_tensor * k, const struct ggml_tensor * v, struct mra_error * err);
 enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_error * err);
-
-// The columns frame for one sequence.
-struct mra_columns_plan {
-    bool exact, bound; // exact: the budget covers everything
-    int  g, m1, m2;    // keys per block; blocks expanded, keys kept
-};
-struct mra_columns_plan mra_plan_columns(float budget, int m1, int m2, int block, int n_k);
-
-// Cells refined at each level of a square frame (sizes ends with 1, then 0), per row of cells or per head.
-void mra_plan_square(const int * sizes, const int * explicit_counts, float budget, enum mra_rule rule, int64_t n_q, int64_t n_k, int64_t * counts);
 
 // The node that holds packed K and V and the scratch memory of the attention node behind it (pack.c). p: a MRA_KIND_ATTN node's
 // parameters; max_len: of a sequence.
@@ -75,7 +64,6 @@ int    mra_job_take(const struct mra_job * j);            // next work item; res
 void * mra_job_slot(const struct mra_job * j, int ith);   // scratch of thread ith, NULL: this thread has none and must not take part
 
 // topk_blocks' sort keys of one thread: all cells of a head, or one row of cells
-enum { MRA_SELECT_SLACK = 16 }; // what the select kernel may write behind its last entry
 static inline int64_t mra_topk_keys(int rule, int64_t cells, int64_t row) {
     return (rule == MRA_RULE_ROW && row < cells ? row : cells) + 4*MRA_SELECT_SLACK;
 }

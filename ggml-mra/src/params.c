@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 enum { H = MRA_QUERY_BLOCK };
+_Static_assert(MRA_PLAN_LEVELS == MRA_MAX_LEVELS && MRA_PLAN_ROW == (int) MRA_RULE_ROW && MRA_PLAN_MU == (int) MRA_RULE_MU &&
+    MRA_PLAN_ROWMAX == (int) MRA_RULE_ROWMAX && MRA_PLAN_EXACT == (int) MRA_FRAME_EXACT && MRA_PLAN_COLUMNS == (int) MRA_FRAME_COLUMNS &&
+    MRA_PLAN_SQUARE == (int) MRA_FRAME_SQUARE, "plan.h says the same as ggml-mra.h");
 
 static struct mra_attn_params preset(enum mra_frame frame, float budget) {
     struct mra_attn_params p = { .frame = frame, .budget = budget, .rule = MRA_RULE_ROWMAX };
@@ -103,46 +106,6 @@ enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_er
 int mra_slots(int n_threads) {
     long n = n_threads > 0 ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n > 512 ? 512 : (int) n;
-}
-
-struct mra_columns_plan mra_plan_columns(float budget, int m1, int m2, int block, int n_k) {
-    const bool from_budget = m1 < 0, pooled = from_budget && budget < 1.0f/32;
-    struct mra_columns_plan p = { .bound = !pooled, .g = block ? block : pooled || n_k >= 2048 ? 32 : 16 };
-    const int n_b = (n_k + p.g - 1)/p.g;
-    if (from_budget) {
-        // work = (bound ? 2 : 1)/(hG) + m1 G/(h n) + m2/n; three tenths of what the scores leave go to m1
-        const double b = budget - (pooled ? 1.0 : 2.0)/(H*p.g), e = fmax(1, rint(.3*b*H*n_k/p.g));
-        m1 = e < n_b ? (int) e : n_b;
-        m2 = (int) fmax(0, fmin(n_k, rint(b*n_k - (double) m1*p.g/H)));
-    }
-    p.m1 = m1 < n_b ? m1 : n_b;
-    p.m2 = m2 < p.m1*p.g ? m2 : p.m1*p.g;
-    if (p.m2 > n_k) p.m2 = n_k;
-    p.exact = p.m1 == n_b && p.m2 == n_k;
-    if (from_budget && budget >= 1) p.exact = true;
-    return p;
-}
-
-void mra_plan_square(const int * sizes, const int * explicit_counts, float budget, enum mra_rule rule, int64_t n_q, int64_t n_k, int64_t * counts) {
-    const double pairs = (double) n_q*n_k;
-    double left = budget - 1.0/((double) sizes[0]*sizes[0]);
-    int64_t cells = ((n_q + sizes[0] - 1)/sizes[0])*((n_k + sizes[0] - 1)/sizes[0]); // candidates of the level
-    for (int i = 0; i + 1 < MRA_MAX_LEVELS && sizes[i + 1] > 0; i++) {
-        const bool    last  = sizes[i + 1] == 1;
-        const int64_t rows  = (n_q + sizes[i] - 1)/sizes[i], r2 = (int64_t) (sizes[i]/sizes[i + 1])*(sizes[i]/sizes[i + 1]);
-        const double  share = last ? left : .3*left;
-        int64_t m = budget >= 1 ? cells : (int64_t) fmax(1, fmin((double) cells, rint(share*pairs/r2)));
-        if (explicit_counts && explicit_counts[0] >= 0) m = rule == MRA_RULE_ROW ? explicit_counts[i]*rows : explicit_counts[i];
-        if (m > cells) m = cells;
-        if (rule == MRA_RULE_ROW) {
-            counts[i] = explicit_counts && explicit_counts[0] >= 0 ? explicit_counts[i] : rows ? (int64_t) fmax(1, rint((double) m/rows)) : 0;
-            if (rows) m = counts[i]*rows < cells ? counts[i]*rows : cells;
-        } else {
-            counts[i] = m;
-        }
-        left -= (double) m*r2/pairs;
-        cells = m*r2;
-    }
 }
 
 double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k) {
