@@ -1,5 +1,8 @@
 #include "harness.h"
 
+#ifdef MRA_TEST_CUDA
+#include "cuda-target.h"
+#endif
 #ifdef MRA_TEST_WIDE
 extern const struct mra_kernels mra_kernels_wide; // isa-wide.c
 extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
@@ -32,6 +35,9 @@ float * data_new(enum data_kind kind, int64_t n_row, int64_t d, uint64_t seed) {
             case DATA_WALK:   x[i] = (i >= d ? .9f*x[i - d] : 0) + .5f*rng_normal(&s); break;
             case DATA_HUGE:   x[i] = 35*rng_normal(&s); break;
         }
+#ifdef MRA_TEST_CUDA
+        x[i] = ggml_fp16_to_fp32(ggml_fp32_to_fp16(x[i])); // so that the reference works on what tensor cores get
+#endif
     }
     return x;
 }
@@ -88,7 +94,12 @@ void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads) {
     void * data = NULL;
     if (ggml_gallocr_alloc_graph(alloc, cg)) {
         for (int i = 0; i < g->n_in; i++) if (g->in[i].t->data) ggml_backend_tensor_set(g->in[i].t, g->in[i].data, 0, ggml_nbytes(g->in[i].t));
-        if (ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS) {
+#ifdef MRA_TEST_CUDA
+        const bool ok = mra_kernels_get() == &mra_kernels_cuda ? cuda_target_compute(cpu, cg, n_threads) : ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS;
+#else
+        const bool ok = ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS;
+#endif
+        if (ok) {
             data = malloc(ggml_nbytes(flat));
             ggml_backend_tensor_get(flat, data, 0, ggml_nbytes(flat));
         }
@@ -119,10 +130,22 @@ double rel_error(const float * a, const float * b, int64_t n) {
 }
 
 int summary(const char * name) {
+#ifdef MRA_TEST_CUDA
+    cuda_target_summary();
+#endif
     printf("%s: %d checks, %d failed\n", name, n_checks, n_failed);
     return n_failed || !n_checks ? 1 : 0;
 }
 
+#ifdef MRA_TEST_CUDA
+int kernel_tables(const struct mra_kernels ** out, int max) {
+    if (max > 0) out[0] = &mra_kernels_ref;
+    if (max > 1) out[1] = &mra_kernels_cuda;
+    return max < 2 ? max : 2;
+}
+void   kernels_best(void) { mra_kernels_set(&mra_kernels_cuda); }
+double attn_tolerance(const struct mra_kernels * k, double tol) { return k == &mra_kernels_cuda ? fmax(tol, 2e-3) : tol; }
+#else
 static bool said;
 
 // adds the tables of these names as far as this CPU runs them
@@ -174,3 +197,6 @@ int dense_tables(const struct mra_kernels ** out, int max) {
 #endif
     return n;
 }
+void   kernels_best(void) { mra_kernels_set(NULL); }
+double attn_tolerance(const struct mra_kernels * k, double tol) { (void) k; return tol; }
+#endif

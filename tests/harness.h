@@ -63,8 +63,11 @@ extern int n_checks, n_failed;
 #define CHECK(ok, ...) do { n_checks++; if (!(ok)) { n_failed++; printf("FAIL %s:%d: ", __FILE__, __LINE__); printf(__VA_ARGS__); printf("\n"); } } while (0)
 int summary(const char * name); // prints, returns the exit code
 
-// kernel tables to test: {ref, base, v3, v4, neon} as far as this CPU runs them; the ones it lacks are printed as skipped, once.
-// Without AVX-512 the code of v4 is run all the same, in AVX2 halves.
-int kernel_tables(const struct mra_kernels ** out, int max);
-// the same, and those that differ from them in dense layers only
-int dense_tables(const struct mra_kernels ** out, int max);
+// Targets to test, each a kernel table: {ref, base, v3, v4, neon} as far as this CPU runs them; the ones it lacks are printed as skipped,
+// once. Without AVX-512 the code of v4 is run all the same, in AVX2 halves. With the CUDA kernels linked in, {ref, CUDA on the host}.
+int  kernel_tables(const struct mra_kernels ** out, int max);
+void kernels_best(void); // what users get: the best of the CPU, or CUDA on the host
+// tol, or what a target that multiplies in F16 may differ by
+double attn_tolerance(const struct mra_kernels * k, double tol);
+// the same, and those that differ from them in dense layers only; of the CPU
+int  dense_tables(const struct mra_kernels ** out, int max);

@@ -235,7 +235,6 @@ void collective(int op, unsigned mask, void * mine, void (*last)(void **, unsign
 void mra_host_schedule(enum mra_host_order order, uint64_t seed) { emu::option = { order, seed }; }
 void mra_host_buffer(const void * p, size_t bytes, const char * name) { emu::buffers.push_back({ (const char *) p, (const char *) p + bytes, name }); }
 void mra_host_buffers_clear(void) { emu::buffers.clear(); }
-bool mra_host_checks(void) { return emu::hook.access != nullptr; }
 int  mra_host_arch(void)   { return EMU_ARCH; }
 unsigned mra_host_findings(void) {
     const unsigned n = emu::n_findings;
