@@ -63,10 +63,6 @@ struct mra_head mra_job_head(const struct mra_job * j, int64_t s, int64_t head, 
 int    mra_job_take(const struct mra_job * j);            // next work item; reset by the pack node
 void * mra_job_slot(const struct mra_job * j, int ith);   // scratch of thread ith, NULL: this thread has none and must not take part
 
-// topk_blocks' sort keys of one thread: all cells of a head, or one row of cells
-static inline int64_t mra_topk_keys(int rule, int64_t cells, int64_t row) {
-    return (rule == MRA_RULE_ROW && row < cells ? row : cells) + 4*MRA_SELECT_SLACK;
-}
 // topk_blocks with capacity cap; p holds rule, count or {sizes, level, budget}, priors
 struct ggml_tensor * mra_topk_node(struct ggml_context * ctx, struct ggml_tensor * scores, struct ggml_tensor * parents, struct ggml_tensor * lengths,
         const struct mra_level * level, int64_t cap, struct mra_node p, int n_threads, struct mra_error * err);

@@ -17,7 +17,6 @@
 
 enum { MRA_QUERY_BLOCK = 16 }; // h of the columns frame
 enum { MRA_PLAN_LEVELS = 5, MRA_PLAN_ROW = 0, MRA_PLAN_MU, MRA_PLAN_ROWMAX, MRA_PLAN_EXACT = 0, MRA_PLAN_COLUMNS, MRA_PLAN_SQUARE }; // as ggml-mra.h has them
-enum { MRA_SELECT_SLACK = 16 }; // what the select kernel may write behind its last entry
 
 MRA_INLINE int mra_div_up(int a, int b) { return (a + b - 1)/b; }
 MRA_INLINE int mra_min(int a, int b)    { return a < b ? a : b; }
@@ -128,4 +127,10 @@ MRA_INLINE int64_t mra_plan_topk(const struct mra_node * p, struct mra_len len) 
     for (int i = 0; i < 4 && p->u.topk.sizes[i]; i++) { sizes[i] = p->u.topk.sizes[i]; sizes[i + 1] = 1; }
     if (len.n_q > 0 && len.n_k > 0) mra_plan_square(sizes, NULL, p->u.topk.budget, p->rule, len.n_q, len.n_k, counts);
     return counts[p->level];
+}
+
+// topk_blocks' sort keys of one thread: all cells of a head, or one row of cells
+enum { MRA_SELECT_SLACK = 16 }; // what the select kernel may write behind its last entry
+MRA_INLINE int64_t mra_topk_keys(int rule, int64_t cells, int64_t row) {
+    return (rule == MRA_PLAN_ROW && row < cells ? row : cells) + 4*MRA_SELECT_SLACK;
 }

@@ -31,9 +31,7 @@ static inline uint4  make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) 
 #define blockDim  emu::at.block_dim
 #define gridDim   emu::at.grid_dim
 
-// noinline: the return address tells barriers apart
-static __attribute__((noinline, unused)) void emu_sync_threads() { emu::sync_threads(__builtin_return_address(0)); }
-#define __syncthreads() emu_sync_threads()
+#define __syncthreads() emu::sync_threads(__LINE__)
 static inline void __syncwarp(unsigned mask = 0xffffffffu) { emu::sync_warp(mask); }
 
 template <class T> static inline T emu_shuffle(T v, int from, unsigned mask, int op) {

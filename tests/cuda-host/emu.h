@@ -34,7 +34,7 @@ void * dyn_shared();
 void * static_shared(const char * file, int line, size_t bytes, size_t align);
 template <class T, size_t n> T * shared_array(const char * file, int line) { return (T *) static_shared(file, line, n*sizeof(T), alignof(T)); }
 
-void     sync_threads(const void * pc);
+void     sync_threads(int line); // the line tells barriers apart; an address does not, where the compiler copies code
 void     sync_warp(unsigned mask);
 uint64_t shuffle(uint64_t v, int from, unsigned mask, int op); // op tells the collectives apart
 unsigned ballot(bool p, unsigned mask);

@@ -24,7 +24,7 @@ static char *       stacks;
 static void *       main_sp;
 static void       (*thunk)(const void *);
 static int          n_live, n_waiting;
-static const void * barrier_pc;
+static int          barrier_line;
 static uint64_t     rng;
 static unsigned     n_findings;
 
@@ -195,9 +195,9 @@ void * static_shared(const char * file, int line, size_t bytes, size_t align) {
     return block.shared + offset;
 }
 
-void sync_threads(const void * pc) {
-    if (n_waiting == 0) barrier_pc = pc;
-    else if (pc != barrier_pc) finding("threads meet at different __syncthreads");
+void sync_threads(int line) {
+    if (n_waiting == 0) barrier_line = line;
+    else if (line != barrier_line) finding("threads meet at different __syncthreads, of lines %d and %d", barrier_line, line);
     if (n_live != block.n_threads) finding("__syncthreads after some threads have ended");
     if (++n_waiting < n_live) {
         set_runnable(block.current, false);

@@ -8,7 +8,7 @@
 #if defined(__CUDACC__)
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
-#define MRA_SHARED(type, name, n)    __shared__ type name[n]
+#define MRA_SHARED(type, name, n)    __shared__ __align__(16) type name[n]
 #define MRA_DYN_SHARED(type, name)   extern __shared__ __align__(128) unsigned char mra_dyn_shared[]; type * const name = reinterpret_cast<type *>(mra_dyn_shared)
 #define MRA_ARCH                     __CUDA_ARCH__ // device code only
 #else
