@@ -82,9 +82,27 @@ static int select_by_topk(int32_t * idx, float * x, int n, int m) {
 
 const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host", .select = select_by_topk };
 
+// Shared memory passes that a kernel may spend, against the fewest possible; the first that fits.
+static const struct { const char * kernel; double shared; } limits[] = {
+    { "topk_kernel", 1.5 }, // select_bin: 8 neighbouring bins per lane, a small part of the work
+    { "", 1.1 },
+};
+
+static void check_traffic(void) {
+    struct mra_host_traffic t;
+    for (int i = 0; mra_host_traffic_get(i, &t); i++) {
+        double limit = 0;
+        for (size_t j = 0; j < sizeof(limits)/sizeof(limits[0]) && limit == 0; j++) if (strstr(t.kernel, limits[j].kernel)) limit = limits[j].shared;
+        printf("  %-32s shared memory: %.2f times the fewest passes (limit %.2f), global memory: %.2f times the fewest sectors\n", t.kernel, t.shared, limit, t.global);
+        CHECK(t.shared <= limit, "%s: bank conflicts: %.2f times the fewest passes", t.kernel, t.shared);
+        if (t.shared > limit || getenv("MRA_TRAFFIC")) mra_host_traffic_print(i, limit);
+    }
+}
+
 void cuda_target_summary(void) {
     static const char * const name[MRA_KIND_COUNT] = { "ggml's", "pool", "block-score", "topk-blocks", "coarse-state", "pack", "block-sparse-attn", "attn" };
     printf("CUDA on the host, as sm_%d%s:", mra_host_arch()/10, mra_host_checks() ? ", checked" : "");
     for (int i = 0; i < MRA_KIND_COUNT; i++) if (n_emulated[i] + n_on_cpu[i]) printf(" %s %d/%d", name[i], n_emulated[i], n_emulated[i] + n_on_cpu[i]);
     printf(" (nodes emulated/all)\n");
+    check_traffic();
 }

@@ -251,9 +251,11 @@ static void test_random(int count) {
     }
 }
 
+// usage: test-attn [random cases [most queries x keys of a case]]
 int main(int argc, char ** argv) {
-    const int n_random = argc > 1 ? atoi(argv[1]) : 40;
+    const int n_random = argc > 1 ? atoi(argv[1]) : 40, most = argc > 2 ? atoi(argv[2]) : INT32_MAX;
     for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) {
+        if (cases[i].n_q*cases[i].n_k > most) continue;
         test_tables(&cases[i]);
         test_padding(&cases[i]);
         if (i < 11) test_exact(&cases[i]);

@@ -32,7 +32,7 @@ int  mra_host_arch(void);        // 750: no asynchronous copies, small tensor-co
 // from its first blocks. False: no such kernel, or no checker.
 struct mra_host_traffic { const char * kernel; double shared, global; }; // ratios, 1: none wasted; 0: no such access
 bool mra_host_traffic_get(int i, struct mra_host_traffic * t);
-void mra_host_traffic_print(double shared_limit); // places of the source above it, as addresses of the program
+void mra_host_traffic_print(int i, double limit); // its places above a limit, as addresses of the program
 
 #ifdef __cplusplus
 }

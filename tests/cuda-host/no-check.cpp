@@ -3,4 +3,4 @@
 
 bool mra_host_checks(void) { return false; }
 bool mra_host_traffic_get(int, struct mra_host_traffic *) { return false; }
-void mra_host_traffic_print(double) {}
+void mra_host_traffic_print(int, double) {}

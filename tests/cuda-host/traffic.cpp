@@ -109,10 +109,12 @@ bool mra_host_traffic_get(int i, struct mra_host_traffic * t) {
     return true;
 }
 
-void mra_host_traffic_print(double limit) {
+void mra_host_traffic_print(int i, double limit) {
     static const char * const what[] = { "load", "store", "atomic", "copy", "copy" };
-    for (const auto & k : emu::kernels) for (const auto & p : k.places) if ((double) p.second.spent > limit*p.second.least) {
-        printf("  %s: %s of %d bytes, %s memory, at %p: %.2f times the fewest %s\n", k.name.c_str(), p.first.pc ? what[p.first.kind] : "ldmatrix",
-            p.first.bytes, p.first.in_shared ? "shared" : "global", p.first.pc, (double) p.second.spent/p.second.least, p.first.in_shared ? "passes" : "sectors");
+    if (i < 0 || i >= (int) emu::kernels.size()) return;
+    for (const auto & p : emu::kernels[i].places) {
+        const double r = (double) p.second.spent/p.second.least;
+        if (r > limit) printf("    %s of %d bytes, %s memory, at %p: %.2f\n", p.first.pc ? what[p.first.kind] : "ldmatrix", p.first.bytes,
+            p.first.in_shared ? "shared" : "global", p.first.pc, r);
     }
 }
