@@ -123,7 +123,7 @@ static void do_copy(const pending_copy & c) {
 // A copy happens as late, as early, or as randomly as the memory model allows.
 void copy16(void * dst, const void * src, int from) {
     if (((uintptr_t) dst | (uintptr_t) src) & 15) finding("a copy is not 16-byte aligned");
-    if (from < 0 || from > 16) { finding("a copy of %d bytes", from); return; }
+    if (from != 0 && from != 16) { finding("a copy of %d bytes", from); return; }
     if (hook.access) {
         const void * pc = __builtin_return_address(0);
         if (from) hook.access(src, from, ACCESS_READ, pc);

@@ -97,14 +97,11 @@ MRA_DEVICE uint32_t mra_pack_half2(float lo, float hi) {
 
 // ---- copies from global to shared memory ---------------------------------------------------------------------
 
-// 16 bytes, both addresses 16-byte aligned; `from` bytes (0..16) of src are read, the rest of dst becomes 0. Asynchronous from sm_80 on: valid
-// behind mra_copy_wait and a barrier. Where from is 0, src still has to be an address of global memory.
+// 16 bytes, both addresses 16-byte aligned; `from` = 0 instead of 16: zeros, though src still has to be an address of global memory.
+// Asynchronous from sm_80 on: valid behind mra_copy_wait and a barrier.
 MRA_DEVICE void mra_copy16(void * dst, const void * src, int from = 16) {
 #if MRA_ARCH < 800
-    uint4 v = make_uint4(0, 0, 0, 0);
-    if (from == 16) v = *(const uint4 *) src;
-    else for (int i = 0; i < from; i++) reinterpret_cast<unsigned char *>(&v)[i] = ((const unsigned char *) src)[i];
-    *(uint4 *) dst = v;
+    *(uint4 *) dst = from ? *(const uint4 *) src : make_uint4(0, 0, 0, 0);
 #elif defined(__CUDACC__)
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"((uint32_t) __cvta_generic_to_shared(dst)), "l"(src), "r"(from) : "memory");
 #else
