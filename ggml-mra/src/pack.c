@@ -1,5 +1,7 @@
 // The pack node: K and V of every sequence laid out for the attention kernels, and behind them one scratch slot per thread.
 // [ header: work counter | sequence 0: head 0, head 1, ... | sequence 1 ... | slot 0 | slot 1 ... ]
+// Devices lay it out in their own way (device-pack.h).
+#include "device-pack.h"
 #include "node.h"
 
 #include <stdatomic.h>
@@ -58,7 +60,9 @@ struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor
     const size_t tokens  = (size_t) k->ne[1]*k->ne[3];
     const size_t bytes   = 2*ALIGN + k->ne[2]*(tokens*s.token + n_seq*s.seq)
                          + p.u.attn.slots*slot_size(&p, k->ne[0], v->ne[0], max_len, group_size(&p, max_len, k->ne[2])) + ALIGN;
-    return mra_node_new(ctx, GGML_TYPE_I8, (int64_t) bytes, 1, 1, 1, (struct ggml_tensor *[]) { k, v, lengths }, 3, p, "mra_pack", err);
+    const bool   f16     = k->type == GGML_TYPE_F16, copies = !mra_device_as_it_lies(f16, k->nb) || !mra_device_as_it_lies(f16, v->nb);
+    const size_t device  = mra_device_pack_of(&p, p.u.attn.frame == MRA_FRAME_COLUMNS, copies, (int) k->ne[0], (int) v->ne[0], k->ne[2], tokens, n_seq).bytes;
+    return mra_node_new(ctx, GGML_TYPE_I8, (int64_t) (bytes > device ? bytes : device), 1, 1, 1, (struct ggml_tensor *[]) { k, v, lengths }, 3, p, "mra_pack", err);
 }
 
 struct mra_job mra_job_new(const struct ggml_tensor * q, const struct ggml_tensor * k, const struct ggml_tensor * v, const struct ggml_tensor * lengths,

@@ -1,0 +1,113 @@
+// The softmax of 16 query rows in one warp, going on tile by tile: o_i = sum_j e^{s_ij - max_i} v_j, sum_i = sum_j e^{s_ij - max_i}.
+// Fragments are those of mma.m16n8: lane l holds rows l/4 and l/4 + 8, columns 2*(l%4) and the one behind, of every 8.
+#pragma once
+
+#include "common.cuh"
+
+template <int D> struct softmax_state {
+    float o[D/8][4];
+    float max[2], sum[2]; // scores times log2(e); sum: this lane's share
+};
+
+// every row starts from o[dv], max and sum; max = -inf: from nothing
+template <int D> MRA_DEVICE void state_start(softmax_state<D> & st, const float * o, int dv, float max, float sum) {
+    const int lane = threadIdx.x % MRA_WARP;
+    const bool some = max > -INFINITY;
+    #pragma unroll
+    for (int i = 0; i < D/8; i++) {
+        const int c = i*8 + lane%4*2;
+        const bool in = some && c < dv;
+        st.o[i][0] = st.o[i][2] = in ? o[c]     : 0.0f;
+        st.o[i][1] = st.o[i][3] = in ? o[c + 1] : 0.0f;
+    }
+    st.max[0] = st.max[1] = max;
+    st.sum[0] = st.sum[1] = some && lane%4 == 0 ? sum : 0.0f;
+}
+
+// q = rows [i, i + 16) of Q in F16, 0 from row `end` and channel d on. row0: row i; nb: bytes from row to row
+template <int D> MRA_DEVICE void load_queries(uint32_t (&q)[D/16][4], const char * row0, size_t nb, int n_rows, int d) {
+    const int lane = threadIdx.x % MRA_WARP;
+    #pragma unroll
+    for (int c = 0; c < D/16; c++) {
+        #pragma unroll
+        for (int t = 0; t < 4; t++) {
+            const int r = lane/4 + t%2*8, at = c*16 + t/2*8 + lane%4*2;
+            const float * x = (const float *) (row0 + (size_t) r*nb) + at;
+            q[c][t] = r < n_rows && at < d ? mra_pack_half2(x[0], x[1]) : 0;
+        }
+    }
+}
+
+// Goes on with N keys, of which the first n count. k, v: tiles in shared memory, rows of D + 8; scale: times log2(e)
+template <int D, int N> MRA_DEVICE void state_attend(softmax_state<D> & st, const uint32_t (&q)[D/16][4], const half * k, const half * v, int n, float scale) {
+    const int lane = threadIdx.x % MRA_WARP, LD = D + 8;
+    float s[N/8][4];
+    #pragma unroll
+    for (int j = 0; j < N/8; j++) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
+    #pragma unroll
+    for (int c = 0; c < D/16; c++) {
+        #pragma unroll
+        for (int j = 0; j < N/16; j++) {
+            uint32_t b[4];
+            mra_ldmatrix_x4<false>(b, k + (j*16 + lane%8 + lane/16*8)*LD + c*16 + lane/8%2*8);
+            const uint32_t b0[2] = { b[0], b[1] }, b1[2] = { b[2], b[3] };
+            mra_mma_16x8x16(s[2*j],     q[c], b0);
+            mra_mma_16x8x16(s[2*j + 1], q[c], b1);
+        }
+    }
+    #pragma unroll
+    for (int j = 0; j < N/8; j++) {
+        #pragma unroll
+        for (int t = 0; t < 4; t++) s[j][t] = j*8 + lane%4*2 + t%2 < n ? s[j][t]*scale : -INFINITY;
+    }
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        float top = -INFINITY;
+        #pragma unroll
+        for (int j = 0; j < N/8; j++) top = fmaxf(top, fmaxf(s[j][2*r], s[j][2*r + 1]));
+        top = mra_warp_max<4>(top);
+        top = fmaxf(st.max[r], top);
+        const float base = top > -INFINITY ? top : 0.0f, corr = exp2f(st.max[r] - base);
+        float sum = 0.0f;
+        #pragma unroll
+        for (int j = 0; j < N/8; j++) {
+            s[j][2*r]     = exp2f(s[j][2*r]     - base);
+            s[j][2*r + 1] = exp2f(s[j][2*r + 1] - base);
+            sum += s[j][2*r] + s[j][2*r + 1];
+        }
+        st.max[r] = top;
+        st.sum[r] = st.sum[r]*corr + sum;
+        #pragma unroll
+        for (int i = 0; i < D/8; i++) { st.o[i][2*r] *= corr; st.o[i][2*r + 1] *= corr; }
+    }
+    #pragma unroll
+    for (int j = 0; j < N/16; j++) {
+        const uint32_t p[4] = {
+            mra_pack_half2(s[2*j][0],     s[2*j][1]),     mra_pack_half2(s[2*j][2],     s[2*j][3]),
+            mra_pack_half2(s[2*j + 1][0], s[2*j + 1][1]), mra_pack_half2(s[2*j + 1][2], s[2*j + 1][3]) };
+        #pragma unroll
+        for (int i = 0; i < D/16; i++) {
+            uint32_t b[4];
+            mra_ldmatrix_x4<true>(b, v + (j*16 + lane%8 + lane/8%2*8)*LD + i*16 + lane/16*8);
+            const uint32_t b0[2] = { b[0], b[1] }, b1[2] = { b[2], b[3] };
+            mra_mma_16x8x16(st.o[2*i],     p, b0);
+            mra_mma_16x8x16(st.o[2*i + 1], p, b1);
+        }
+    }
+}
+
+// o/sum -> rows of out: the first n_valid of n_rows (at most 16), 0 in the others. nb: bytes from row to row
+template <int D> MRA_DEVICE void state_store(const softmax_state<D> & st, float * out, size_t nb, int n_valid, int n_rows, int dv) {
+    const int lane = threadIdx.x % MRA_WARP;
+    #pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int row = lane/4 + r*8;
+        const float sum = mra_warp_sum<4>(st.sum[r]), f = row < n_valid && sum > 0.0f ? 1.0f/sum : 0.0f;
+        #pragma unroll
+        for (int i = 0; i < D/8; i++) {
+            const int c = i*8 + lane%4*2;
+            float2 * to = (float2 *) ((float *) ((char *) out + (size_t) row*nb) + c);
+            if (row < n_rows && c < dv) *to = row < n_valid ? make_float2(st.o[i][2*r]*f, st.o[i][2*r + 1]*f) : make_float2(0.0f, 0.0f);
+        }
+    }
+}
