@@ -13,17 +13,23 @@ enum {
     MRA_DEVICE_KEYS   = 16,        // keys per tile of the columns kernel
 };
 
+#if defined(__cplusplus)
+#define MRA_CONST constexpr MRA_INLINE
+#else
+#define MRA_CONST MRA_INLINE
+#endif
+
 // head size the kernels are compiled for, at least d and dv
 MRA_INLINE int mra_device_dim(int d, int dv) {
     const int n = d > dv ? d : dv;
     return n <= 32 ? 32 : n <= 64 ? 64 : n <= 80 ? 80 : n <= 96 ? 96 : n <= 128 ? 128 : 256;
 }
 
-// warps of the columns kernel, each with its own query block, and the shared memory each of them has: first pooled query, histogram and two
-// tiles of K and V
-MRA_INLINE int    mra_device_warps(int dim)      { return dim <= 64 ? 4 : dim <= 128 ? 2 : 1; }
-MRA_INLINE size_t mra_device_tile_bytes(int dim) { return (size_t) 2*2*MRA_DEVICE_KEYS*(dim + 8)*2; }
-MRA_INLINE size_t mra_device_head_bytes(int dim) { return (dim + 256)*sizeof(float); }
+// warps of the columns kernel, each with its own query block, and the shared memory each of them has: mean query, histogram, and the query rows
+// where registers are too few; then two tiles of K and V
+MRA_CONST int    mra_device_warps(int dim)      { return dim <= 64 ? 4 : dim <= 128 ? 2 : 1; }
+MRA_CONST size_t mra_device_head_bytes(int dim) { return (dim + 256)*sizeof(float) + (dim > 128 ? 16*(dim + 8)*2 : 0); }
+MRA_CONST size_t mra_device_tile_bytes(int dim) { return (size_t) 2*2*MRA_DEVICE_KEYS*(dim + 8)*2; }
 
 // 4-byte words of a query block's lists: kept keys; pooled scores of the key blocks, expanded blocks, and their logits (before them, in the
 // same place, the scores to expand by)

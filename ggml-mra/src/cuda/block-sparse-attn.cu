@@ -7,7 +7,7 @@
 
 // D = 256: smaller tiles and fewer rows keep registers and shared memory within bounds
 template <int D> struct attend_shape {
-    enum { KEYS = D <= 128 ? 32 : 16, WARPS = D <= 128 ? 4 : 2 };
+    enum { KEYS = D <= 128 ? 32 : 16, WARPS = D <= 128 ? 4 : 2, BLOCKS = D <= 64 ? 3 : 2 }; // BLOCKS: that a multiprocessor holds at least
 };
 
 // The keys of one block row: n of them, in ascending order.
@@ -36,10 +36,10 @@ MRA_DEVICE int key_at(const struct key_list & l, int j) {
     return key < l.n_k ? key : -1;
 }
 
-template <int D> __global__ void __launch_bounds__(attend_shape<D>::WARPS*MRA_WARP) attend(const struct attn_args a) {
+template <int D> __global__ void __launch_bounds__(attend_shape<D>::WARPS*MRA_WARP, attend_shape<D>::BLOCKS) attend(const struct attn_args a) {
     enum { N = attend_shape<D>::KEYS };
     using tile = kv_tile<D, N>;
-    MRA_DYN_SHARED(tile, tiles); // two
+    MRA_DYN_SHARED(tile, tiles); // two, then queries
     // blocks of one head lie side by side in the grid: they read the same K and V
     const int rows = blockDim.x/2, subs = mra_div_up(a.h, rows), n_bq = mra_div_up((int) a.q.ne[1], a.h), n_head = (int) a.q.ne[2];
     const int item = blockIdx.x%(n_bq*subs), x = item/subs, head = blockIdx.x/(n_bq*subs)%n_head;
@@ -59,8 +59,8 @@ template <int D> __global__ void __launch_bounds__(attend_shape<D>::WARPS*MRA_WA
     mra_copy_commit();
     key = key_at(keys, N + lane%N); // a tile ahead of its use: the list comes from far
 
-    uint32_t q[D/16][4];
-    load_queries<D>(q, row_at(a.q, s, head, i), a.q.nb[1], n_valid, d);
+    query_rows<D> q;
+    load_queries<D>(q, (half *) (tiles + 2) + thread/MRA_WARP*query_shape<D>::SHARED, row_at(a.q, s, head, i), a.q.nb[1], n_valid, d);
     softmax_state<D> st;
     const float * from = a.state.data ? (const float *) (a.state.data + (size_t) x*a.state.nb[1] + (size_t) head*a.state.nb[2] + (size_t) s.batch*a.state.nb[3]) : NULL;
     state_start<D>(st, from, dv, from ? from[dv]*MRA_LOG2E : -INFINITY, from ? from[dv + 1] : 0.0f);
@@ -88,7 +88,7 @@ struct attend_launch {
         const int64_t n = (max_rows + b.h - 1)/b.h*mra_div_up(b.h, warps*16)*b.q.ne[2]*b.n_seq;
         b.q.ne[1] = max_rows;
         if (n > INT32_MAX) return MRA_CUDA_UNSUPPORTED;
-        return MRA_LAUNCH(attend<D>, dim3((unsigned) n), dim3(warps*MRA_WARP), 2*sizeof(kv_tile<D, N>), stream, b);
+        return MRA_LAUNCH(attend<D>, dim3((unsigned) n), dim3(warps*MRA_WARP), 2*sizeof(kv_tile<D, N>) + warps*query_shape<D>::SHARED*sizeof(half), stream, b);
     }
 };
 

@@ -18,6 +18,7 @@ struct query_block {
     int             log_g;
     float *         qm;              // [D] shared: mean query; later o of the coarse state
     int *           bins;            // [SELECT_BINS] shared
+    half *          queries;         // shared, where registers are too few
     int *           kept, * expanded;
     float *         pooled, * logit; // [n_b] q~.k~; [m1*g] q~.k_j; both later weights, and -inf, then 0, for what was refined
     void *          tiles;           // shared; where lists lie there too, over all of them but `kept`
@@ -27,9 +28,10 @@ MRA_DEVICE void list_places(struct query_block & b, char * shared, char * lists,
     const struct mra_device_lists l = mra_device_lists_of(b.s.n_k, b.s.plan.g, b.s.plan.m1, b.s.plan.m2);
     b.qm    = (float *) shared;
     b.bins  = (int *) (b.qm + dim);
-    int * at = lists ? (int *) lists : b.bins + SELECT_BINS;
+    b.queries = (half *) (b.bins + SELECT_BINS);
+    int * own = (int *) (shared + mra_device_head_bytes(dim)), * at = lists ? (int *) lists : own;
     b.kept  = at;
-    b.tiles = lists ? (void *) (b.bins + SELECT_BINS) : (void *) (at + l.kept);
+    b.tiles = lists ? own : at + l.kept;
     b.pooled   = (float *) (at + l.kept);
     b.expanded = at + l.kept + l.pooled;
     b.logit    = (float *) (b.expanded + l.expanded);
@@ -206,9 +208,9 @@ template <int D> MRA_DEVICE void fine(const struct attn_args & a, const struct q
     __syncwarp(); // the lists are not read any more
     if (n_tile > 0) tile_load<D, N>(tiles[0], k, a.kh.token, d, v, a.vh.token, dv, key_at(lane%N), lane, MRA_WARP);
     mra_copy_commit();
-    uint32_t q[D/16][4];
+    query_rows<D> q;
     const int n_valid = min(b.s.n_q - i, H);
-    load_queries<D>(q, row_at(a.q, b.s, b.head, i), a.q.nb[1], n_valid, d);
+    load_queries<D>(q, b.queries, row_at(a.q, b.s, b.head, i), a.q.nb[1], n_valid, d);
     softmax_state<D> st;
     state_start<D>(st, b.qm, dv, max, sum);
     int key = key_at(N + lane%N);
@@ -230,7 +232,7 @@ MRA_DEVICE void clear_rows(const struct attn_args & a, const struct query_block 
     }
 }
 
-template <int D> __global__ void __launch_bounds__(128) columns(const struct attn_args a, int n_x, int64_t n_item) {
+template <int D> __global__ void __launch_bounds__(mra_device_warps(D)*MRA_WARP, D <= 64 ? 3 : 4) columns(const struct attn_args a, int n_x, int64_t n_item) {
     MRA_DYN_SHARED(char, shared);
     const int warp = threadIdx.x/MRA_WARP, n_warp = blockDim.x/MRA_WARP, n_head = (int) a.q.ne[2];
     char * mine  = shared + warp*(mra_device_head_bytes(D) + a.pack.list_shared);

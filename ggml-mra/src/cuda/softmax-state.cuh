@@ -24,35 +24,57 @@ template <int D> MRA_DEVICE void state_start(softmax_state<D> & st, const float 
     st.sum[0] = st.sum[1] = some && lane%4 == 0 ? sum : 0.0f;
 }
 
-// q = rows [i, i + 16) of Q in F16, 0 from row `end` and channel d on. row0: row i; nb: bytes from row to row
-template <int D> MRA_DEVICE void load_queries(uint32_t (&q)[D/16][4], const char * row0, size_t nb, int n_rows, int d) {
+// 16 rows of Q in F16: in registers, or in shared memory where those are too few. rows: [16][D + 8]
+template <int D, bool in_shared = (D > 128)> struct query_rows { uint32_t part[D/16][4]; };
+template <int D> struct query_rows<D, true> { half * rows; };
+template <int D> struct query_shape { enum { SHARED = D > 128 ? 16*(D + 8) : 0 }; }; // halves of shared memory
+
+// channels [16c, 16c + 16) as mma's first factor
+template <int D> MRA_DEVICE void query_part(uint32_t (&a)[4], const query_rows<D, false> & q, int c) {
+    #pragma unroll
+    for (int t = 0; t < 4; t++) a[t] = q.part[c][t];
+}
+template <int D> MRA_DEVICE void query_part(uint32_t (&a)[4], const query_rows<D, true> & q, int c) {
     const int lane = threadIdx.x % MRA_WARP;
+    mra_ldmatrix_x4<false>(a, q.rows + lane%16*(D + 8) + c*16 + lane/16*8);
+}
+template <int D> MRA_DEVICE void place_queries(query_rows<D, false> &, half *) {}
+template <int D> MRA_DEVICE void place_queries(query_rows<D, true> & q, half * shared) { q.rows = shared; }
+template <int D> MRA_DEVICE void set_query(query_rows<D, false> & q, int c, int t, int, int, uint32_t x) { q.part[c][t] = x; }
+template <int D> MRA_DEVICE void set_query(query_rows<D, true> & q, int, int, int row, int at, uint32_t x) { *(uint32_t *) (q.rows + row*(D + 8) + at) = x; }
+
+// q = the first n rows at `from` (nb bytes from row to row) and d channels of each; 0 in the others. A barrier of the warp has to follow.
+template <int D> MRA_DEVICE void load_queries(query_rows<D> & q, half * shared, const char * from, size_t nb, int n, int d) {
+    const int lane = threadIdx.x % MRA_WARP;
+    place_queries(q, shared);
     #pragma unroll
     for (int c = 0; c < D/16; c++) {
         #pragma unroll
         for (int t = 0; t < 4; t++) {
             const int r = lane/4 + t%2*8, at = c*16 + t/2*8 + lane%4*2;
-            const float * x = (const float *) (row0 + (size_t) r*nb) + at;
-            q[c][t] = r < n_rows && at < d ? mra_pack_half2(x[0], x[1]) : 0;
+            const float * x = (const float *) (from + (size_t) r*nb) + at;
+            set_query(q, c, t, r, at, r < n && at < d ? mra_pack_half2(x[0], x[1]) : 0);
         }
     }
 }
 
 // Goes on with N keys, of which the first n count. k, v: tiles in shared memory, rows of D + 8; scale: times log2(e)
-template <int D, int N> MRA_DEVICE void state_attend(softmax_state<D> & st, const uint32_t (&q)[D/16][4], const half * k, const half * v, int n, float scale) {
+template <int D, int N> MRA_DEVICE void state_attend(softmax_state<D> & st, const query_rows<D> & q, const half * k, const half * v, int n, float scale) {
     const int lane = threadIdx.x % MRA_WARP, LD = D + 8;
     float s[N/8][4];
     #pragma unroll
     for (int j = 0; j < N/8; j++) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
     #pragma unroll
     for (int c = 0; c < D/16; c++) {
+        uint32_t a[4];
+        query_part<D>(a, q, c);
         #pragma unroll
         for (int j = 0; j < N/16; j++) {
             uint32_t b[4];
             mra_ldmatrix_x4<false>(b, k + (j*16 + lane%8 + lane/16*8)*LD + c*16 + lane/8%2*8);
             const uint32_t b0[2] = { b[0], b[1] }, b1[2] = { b[2], b[3] };
-            mra_mma_16x8x16(s[2*j],     q[c], b0);
-            mra_mma_16x8x16(s[2*j + 1], q[c], b1);
+            mra_mma_16x8x16(s[2*j],     a, b0);
+            mra_mma_16x8x16(s[2*j + 1], a, b1);
         }
     }
     #pragma unroll
