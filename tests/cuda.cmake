@@ -19,3 +19,6 @@ foreach(arch 80 75)
     add_test(NAME test-cuda-check-ops-${arch}  COMMAND test-cuda-check-ops-${arch})
     add_test(NAME test-cuda-check-attn-${arch} COMMAND test-cuda-check-attn-${arch} 0 20000)
 endforeach()
+
+add_test(NAME cuda-gates COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda-gates.sh ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR})
+set_tests_properties(cuda-gates PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)

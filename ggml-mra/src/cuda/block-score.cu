@@ -76,7 +76,7 @@ template <int RG, int TN, bool BOUND> __global__ void __launch_bounds__(THREADS)
         mra_copy_commit();
         mra_copy_wait<0>();
         __syncthreads();
-        #pragma unroll 2
+        #pragma unroll 1
         for (int c = 0; c < CHUNK; c += 4) {
             float4 q[4];
             #pragma unroll
