@@ -84,7 +84,8 @@ const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host", .selec
 
 // Shared memory passes that a kernel may spend, against the fewest possible; the first that fits.
 static const struct { const char * kernel; double shared; } limits[] = {
-    { "topk_kernel", 1.5 }, // select_bin: 8 neighbouring bins per lane, a small part of the work
+    { "topk_kernel", 1.5 }, // both by select_bin: 8 neighbouring bins per lane, a small part of the work
+    { "columns",     1.5 },
     { "", 1.1 },
 };
 

@@ -129,6 +129,8 @@ double rel_error(const float * a, const float * b, int64_t n) {
     return m > 0 ? sqrt(e/m) : e > 0 ? INFINITY : 0;
 }
 
+void check_failed(void) { if (getenv("MRA_FAIL_FAST")) exit(1); }
+
 int summary(const char * name) {
 #ifdef MRA_TEST_CUDA
     cuda_target_summary();

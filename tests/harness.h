@@ -60,7 +60,8 @@ double rel_error(const float * a, const float * b, int64_t n);
 
 extern int n_checks, n_failed;
 // counts; prints the line on failure. what: printf arguments
-#define CHECK(ok, ...) do { n_checks++; if (!(ok)) { n_failed++; printf("FAIL %s:%d: ", __FILE__, __LINE__); printf(__VA_ARGS__); printf("\n"); } } while (0)
+#define CHECK(ok, ...) do { n_checks++; if (!(ok)) { n_failed++; printf("FAIL %s:%d: ", __FILE__, __LINE__); printf(__VA_ARGS__); printf("\n"); check_failed(); } } while (0)
+void check_failed(void); // ends the program where MRA_FAIL_FAST is set
 int summary(const char * name); // prints, returns the exit code
 
 // Targets to test, each a kernel table: {ref, base, v3, v4, neon} as far as this CPU runs them; the ones it lacks are printed as skipped,

@@ -13,6 +13,7 @@ static const struct op_case pool_cases[] = {
     { "prime",      DATA_NORMAL, 127, 128, 3, 2, 16, 1, GGML_TYPE_F32, {127, 50} },
     { "all padded", DATA_NORMAL,  64,  16, 1, 2, 16, 0, GGML_TYPE_F32, {0, 64} },
     { "d=8",        DATA_NORMAL,  40,   8, 1, 1,  4, 2, GGML_TYPE_F16, {0} },
+    { "d=520",      DATA_NORMAL,  19, 520, 1, 1,  8, 0, GGML_TYPE_F32, {0} },
     { "huge",       DATA_HUGE,    64,  24, 1, 1, 32, 0, GGML_TYPE_F32, {0} },
 };
 
@@ -109,9 +110,9 @@ static void test_score(const struct op_case * c) {
 }
 
 // select against the reference, and against a sort by ggml
-static void test_select(void) {
+static void test_select(int count) {
     uint64_t s = 11;
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; i < count; i++) {
         const int n = rng_int(&s, 1, 700), m = rng_int(&s, 0, n + 2), kind = rng_int(&s, 0, 6);
         float x[768], y[768];
         int32_t want[800], got[800];
@@ -256,10 +257,11 @@ static void test_coarse(int n, int s) {
     free(q); free(k); free(v);
 }
 
-int main(void) {
+// usage: test-ops [selections]
+int main(int argc, char ** argv) {
     n_tables = kernel_tables(tables, 8);
     for (size_t i = 0; i < sizeof(pool_cases)/sizeof(pool_cases[0]); i++) { test_pool(&pool_cases[i]); test_score(&pool_cases[i]); }
-    test_select();
+    test_select(argc > 1 ? atoi(argv[1]) : 4000);
     test_topk();
     test_sparse( 64,  64, 32, 32, 2, GGML_TYPE_F32);
     test_sparse(211,  64, 32, 32, 2, GGML_TYPE_F32);
