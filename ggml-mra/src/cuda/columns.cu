@@ -83,28 +83,42 @@ MRA_DEVICE int expanded_key(const struct query_block & b, int j) {
     return (b.expanded[j >> b.log_g] << b.log_g) + (j & (b.s.plan.g - 1));
 }
 
-// 8 channels of K
-MRA_DEVICE void load_channels(float (&x)[8], const char * row, int c, bool f16, bool aligned) {
-    if (f16) {
-        const uint4 r = *(const uint4 *) (row + c*2);
-        const uint32_t w[4] = { r.x, r.y, r.z, r.w };
-        #pragma unroll
-        for (int i = 0; i < 4; i++) {
-            x[2*i]     = __half2float(__ushort_as_half((unsigned short) (w[i] & 0xffff)));
-            x[2*i + 1] = __half2float(__ushort_as_half((unsigned short) (w[i] >> 16)));
-        }
-    } else if (aligned) {
-        const float4 lo = *(const float4 *) (row + c*4), hi = *(const float4 *) (row + c*4 + 16);
-        x[0] = lo.x; x[1] = lo.y; x[2] = lo.z; x[3] = lo.w; x[4] = hi.x; x[5] = hi.y; x[6] = hi.z; x[7] = hi.w;
-    } else {
-        #pragma unroll
-        for (int i = 0; i < 8; i++) x[i] = ((const float *) row)[c + i];
+MRA_DEVICE void load_halves(float (&x)[8], const char * at) {
+    const uint4 r = *(const uint4 *) at;
+    const uint32_t w[4] = { r.x, r.y, r.z, r.w };
+    #pragma unroll
+    for (int i = 0; i < 4; i++) {
+        x[2*i]     = __half2float(__ushort_as_half((unsigned short) (w[i] & 0xffff)));
+        x[2*i + 1] = __half2float(__ushort_as_half((unsigned short) (w[i] >> 16)));
     }
+}
+MRA_DEVICE void load_floats(float * x, const char * at, bool aligned) {
+    const float * f = (const float *) at;
+    const float4 r = aligned ? *(const float4 *) at : make_float4(f[0], f[1], f[2], f[3]);
+    x[0] = r.x; x[1] = r.y; x[2] = r.z; x[3] = r.w;
+}
+
+// Channels of K, 8 for each of 4 lanes in every 32: 16 bytes side by side, which are 8 channels of F16, or twice 4 of F32.
+MRA_DEVICE int channel_of(int part, int i, bool f16) {
+    const int l = threadIdx.x%4;
+    return part*32 + (f16 ? l*8 + i : i/4*16 + l*4 + i%4);
+}
+MRA_DEVICE void load_channels(float (&x)[8], const char * row, int part, int d, bool f16, bool aligned) {
+    #pragma unroll
+    for (int i = 0; i < 8; i++) x[i] = 0.0f;
+    if (f16) {
+        const int c = channel_of(part, 0, true);
+        if (c < d) load_halves(x, row + c*2);
+        return;
+    }
+    const int c = channel_of(part, 0, false);
+    if (c < d)      load_floats(x,     row + c*4,      aligned);
+    if (c + 16 < d) load_floats(x + 4, row + c*4 + 64, aligned);
 }
 
 // q~.k_j of the expanded keys, 4 lanes each -> the m2 best; returns how many
 template <int D> MRA_DEVICE int keep(const struct attn_args & a, const struct query_block & b, int n_expanded) {
-    enum { PARTS = (D + 31)/32 }; // 8 channels each that a lane has
+    enum { PARTS = (D + 31)/32 };
     const int lane = threadIdx.x%MRA_WARP, d = (int) a.k.ne[0], n = n_expanded << b.log_g;
     const bool f16 = a.k.type == MRA_TENSOR_F16, aligned = ((uintptr_t) a.k.data | a.k.nb[1] | a.k.nb[2] | a.k.nb[3])%16 == 0;
     const char * k = f16 ? row_at(a.kh, b.s, b.head_kv, 0) : row_at(a.k, b.s, b.head_kv, 0);
@@ -113,17 +127,16 @@ template <int D> MRA_DEVICE int keep(const struct attn_args & a, const struct qu
     #pragma unroll
     for (int p = 0; p < PARTS; p++) {
         #pragma unroll
-        for (int i = 0; i < 8; i++) q[p][i] = (p*4 + lane%4)*8 < d ? b.qm[(p*4 + lane%4)*8 + i] : 0.0f;
+        for (int i = 0; i < 8; i++) q[p][i] = channel_of(p, i, f16) < d ? b.qm[channel_of(p, i, f16)] : 0.0f;
     }
     for (int j = lane/4; j < n; j += MRA_WARP/4) { // n is a multiple of 16: lanes stay together
         const int key = expanded_key(b, j);
         float sum = 0.0f;
         #pragma unroll
         for (int p = 0; p < PARTS; p++) {
-            const int c = (p*4 + lane%4)*8;
-            if (key >= b.s.n_k || c >= d) continue;
+            if (key >= b.s.n_k) continue;
             float x[8];
-            load_channels(x, k + (size_t) key*nb, c, f16, aligned);
+            load_channels(x, k + (size_t) key*nb, p, d, f16, aligned);
             #pragma unroll
             for (int i = 0; i < 8; i++) sum += q[p][i]*x[i];
         }
@@ -159,7 +172,7 @@ template <int D> MRA_DEVICE void coarse_values(const struct attn_args & a, const
             const float w = b.logit[j];
             if (w == 0.0f) continue;
             float x[8];
-            load_channels(x, v + (size_t) expanded_key(b, j)*a.vh.token, c, true, true);
+            load_halves(x, v + (size_t) expanded_key(b, j)*a.vh.token + c*2);
             #pragma unroll
             for (int i = 0; i < 8; i++) o[i] += w*x[i];
         }
@@ -168,7 +181,8 @@ template <int D> MRA_DEVICE void coarse_values(const struct attn_args & a, const
             const float w = b.pooled[y];
             if (w == 0.0f) continue;
             float x[8];
-            load_channels(x, (const char *) (mean + (int64_t) y*dv), c, false, true);
+            load_floats(x,     (const char *) (mean + (int64_t) y*dv + c),     true);
+            load_floats(x + 4, (const char *) (mean + (int64_t) y*dv + c + 4), true);
             #pragma unroll
             for (int i = 0; i < 8; i++) o[i] += w*x[i];
         }

@@ -17,7 +17,9 @@ MRA_DEVICE uint32_t select_key(float x) {
 // The bin, from the highest down, in which the *m-th entry lies; *m becomes its rank within that bin.
 MRA_DEVICE int select_bin(const int * bins, int * m) {
     const int lane = threadIdx.x % MRA_WARP, first = SELECT_BINS - 8 - lane*8; // lane 0 has the highest 8
-    const int4 lo = *(const int4 *) (bins + first), hi = *(const int4 *) (bins + first + 4);
+    const int4 * at = (const int4 *) (bins + first);
+    const int odd = lane/4%2; // every other 4 lanes begin with their second half: 8 lanes read from different banks
+    const int4 a = at[odd], b = at[1 - odd], lo = odd ? b : a, hi = odd ? a : b;
     const int n[8] = { hi.w, hi.z, hi.y, hi.x, lo.w, lo.z, lo.y, lo.x };
     int sum = 0;
     #pragma unroll

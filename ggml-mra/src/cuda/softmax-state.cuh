@@ -46,6 +46,7 @@ template <int D> MRA_DEVICE void set_query(query_rows<D, true> & q, int, int, in
 // q = the first n rows at `from` (nb bytes from row to row) and d channels of each; 0 in the others. A barrier of the warp has to follow.
 template <int D> MRA_DEVICE void load_queries(query_rows<D> & q, half * shared, const char * from, size_t nb, int n, int d) {
     const int lane = threadIdx.x % MRA_WARP;
+    const bool pairs = ((uintptr_t) from | nb)%sizeof(float2) == 0; // else rows lie at odd places
     place_queries(q, shared);
     #pragma unroll
     for (int c = 0; c < D/16; c++) {
@@ -53,7 +54,9 @@ template <int D> MRA_DEVICE void load_queries(query_rows<D> & q, half * shared, 
         for (int t = 0; t < 4; t++) {
             const int r = lane/4 + t%2*8, at = c*16 + t/2*8 + lane%4*2;
             const float * x = (const float *) (from + (size_t) r*nb) + at;
-            set_query(q, c, t, r, at, r < n && at < d ? mra_pack_half2(x[0], x[1]) : 0);
+            float2 y = make_float2(0.0f, 0.0f);
+            if (r < n && at < d) y = pairs ? *(const float2 *) x : make_float2(x[0], x[1]);
+            set_query(q, c, t, r, at, mra_pack_half2(y.x, y.y));
         }
     }
 }
