@@ -20,7 +20,7 @@ attend<64>                | 128  | 18432 | 168 | HMMA LDGSTS
 attend<80>                | 128  | 22528 | 168 | HMMA LDGSTS
 attend<96>                | 128  | 26624 | 200 | HMMA LDGSTS
 attend<128>               | 128  | 34816 | 255 | HMMA LDGSTS
-attend<256>               | 64   | 33792 | 255 | HMMA LDGSTS
+attend<256>               | 64   | 50688 | 255 | HMMA LDGSTS
 columns<32>               | 128  | 49152 | 128 | HMMA LDGSTS
 columns<64>               | 128  | 49152 | 168 | HMMA LDGSTS
 columns<80>               | 64   | 49152 | 200 | HMMA LDGSTS

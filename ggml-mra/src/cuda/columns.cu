@@ -246,7 +246,10 @@ MRA_DEVICE void clear_rows(const struct attn_args & a, const struct query_block 
     }
 }
 
-template <int D> __global__ void __launch_bounds__(mra_device_warps(D)*MRA_WARP, D <= 64 ? 3 : 4) columns(const struct attn_args a, int n_x, int64_t n_item) {
+// thread blocks that a multiprocessor holds at least: sets how many registers there are
+constexpr int columns_blocks(int dim) { return dim == 64 ? 3 : dim == 80 || dim == 96 ? 5 : 4; }
+
+template <int D> __global__ void __launch_bounds__(mra_device_warps(D)*MRA_WARP, columns_blocks(D)) columns(const struct attn_args a, int n_x, int64_t n_item) {
     MRA_DYN_SHARED(char, shared);
     const int warp = threadIdx.x/MRA_WARP, n_warp = blockDim.x/MRA_WARP, n_head = (int) a.q.ne[2];
     char * mine  = shared + warp*(mra_device_head_bytes(D) + a.pack.list_shared);

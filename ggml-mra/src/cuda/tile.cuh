@@ -15,6 +15,7 @@ template <int D, int N> MRA_DEVICE void tile_load(kv_tile<D, N> & t, const char 
     enum { CHUNKS = D/8, PART = CHUNKS%8 == 0 ? 8 : CHUNKS%4 == 0 ? 4 : 2, ROWS = MRA_WARP/PART, PARTS = CHUNKS/PART };
     static_assert(N%ROWS == 0 && N <= MRA_WARP, "tiles are whole groups of rows");
     const int lane = thread%MRA_WARP;
+    #pragma unroll 4 // below sm_80 every copy passes through registers
     for (int i = thread/MRA_WARP; i < N/ROWS*PARTS; i += n_threads/MRA_WARP) {
         const int r = i/PARTS*ROWS + (PART == 8 ? lane/PART : lane%ROWS), c = (i%PARTS*PART + (PART == 8 ? lane%PART : lane/ROWS))*8;
         const int j = __shfl_sync(MRA_ALL_LANES, key, r);
