@@ -44,6 +44,7 @@ bench-peers: build
 mutants: build
 	tests/mutants.sh . $(BUILD)
 	tests/mutants-programs.sh . $(BUILD)
+	tests/mutants-cuda.sh . $(BUILD)
 
 test-newer-ggml: setup
 	.ci/newer-ggml

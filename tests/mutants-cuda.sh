@@ -5,12 +5,12 @@
 set -u
 src=$(cd "$1" && pwd)/ggml-mra/src; build=$(cd "$2" && pwd); work=$build/cuda-mutant
 cp "$src"/*.h "$work/"; cp "$src"/cuda/*.cu* "$src/cuda/cuda.h" "$work/cuda/"
-make_() { cmake --build "$build" -j 2 --target test-cuda-mutant-ops test-cuda-mutant-attn >"$work/log" 2>&1; }
+make_() { cmake --build "$build" -j 2 --target "test-cuda-mutant-$1" >"$work/log" 2>&1; }
 run() { # ops or attn; stops at the first failure
     if [ "$1" = ops ]; then set -- ops 200; else set -- attn 0 10000; fi
     MRA_FAIL_FAST=1 timeout 600 "$build/bin/test-cuda-mutant-$1" $2 ${3:-} >"$work/log" 2>&1
 }
-make_ || { tail "$work/log"; exit 1; }
+make_ ops && make_ attn || { tail "$work/log"; exit 1; }
 caught=0; survived=0
 while IFS='|' read short test file from to; do # \| is a bar of the source
     case "$short" in '#'*) continue ;; esac
@@ -19,7 +19,7 @@ while IFS='|' read short test file from to; do # \| is a bar of the source
     FROM=$from TO=$to perl -0pe 's/\Q$ENV{FROM}\E/$ENV{TO}/' "$src/cuda/$file" >"$work/new"
     if cmp -s "$work/new" "$src/cuda/$file"; then echo "NOT FOUND  $place"; survived=$((survived + 1)); continue; fi
     cp "$work/new" "$work/cuda/$file"
-    if ! make_; then echo "NO BUILD   $place"; survived=$((survived + 1))
+    if ! make_ "$test"; then echo "NO BUILD   $place"; survived=$((survived + 1))
     elif run "$test"; then echo "SURVIVED   $place"; survived=$((survived + 1))
     else
         caught=$((caught + 1)); echo "caught     $place"
@@ -29,7 +29,6 @@ while IFS='|' read short test file from to; do # \| is a bar of the source
     cp "$src/cuda/$file" "$work/cuda/$file"
 done <<'LIST'
 short|ops |pool.cu|part[threadIdx.x] = acc;|part[threadIdx.x] = acc; if (0)
-     |ops |pool.cu|__syncthreads(); // the last channels have been joined|
      |ops |pool.cu|for (int i = 1; i < n_group; i++)|for (int i = 2; i < n_group; i++)
 short|ops |pool.cu|blockIdx.x*a.d + c;|blockIdx.x*a.d + c + 4;
      |ops |pool.cu|1.0f/(end - first)|1.0f/a.block
@@ -51,18 +50,17 @@ short|ops |topk-blocks.cu|round ^= 1)|round = 0)
      |ops |topk-blocks.cu|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
      |ops |topk-blocks.cu|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
      |ops |topk-blocks.cu|    s -= r.max;|
-     |ops |topk-blocks.cu|plan[0] = mra_plan_topk(&a.p, len);|plan[0] = a.p.u.topk.count;
+     |attn|topk-blocks.cu|plan[0] = mra_plan_topk(&a.p, len);|plan[0] = a.p.u.topk.count;
      |ops |select.cuh|*m -= __shfl_sync(MRA_ALL_LANES, above, owner);|*m -= above;
      |ops |select.cuh|__float_as_uint(x + 0.0f)|__float_as_uint(x)
 short|ops |coarse.cu|if (lane == 0) warp_max[warp] = top;|if (lane == 0) warp_max[warp] = top; if (0)
      |ops |coarse.cu|column[threadIdx.x] = col;|column[threadIdx.x] = col; if (0)
-     |ops |coarse.cu|__syncthreads(); // the last cells have been added|
 short|ops |coarse.cu|for (int i = 1; i < n_group; i++)|for (int i = 1; i < n_group - 1; i++)
      |ops |coarse.cu|mra_min(l.g, len.n_k - col*l.g)*expf|l.g*expf
      |ops |coarse.cu|o = make_float4(o.x*corr,|o = make_float4(o.x,
      |attn|coarse.cu|\|\| has_column(taken, n_taken, col)|
      |attn|coarse.cu|row_of(a.state, x/l.rh, head, batch)|row_of(a.state, 0, head, batch)
-short|ops |common.cuh|o > 0; o /= 2) x = fmaxf|o > 1; o /= 2) x = fmaxf
+     |ops |common.cuh|o > 0; o /= 2) x = fmaxf|o > 1; o /= 2) x = fmaxf
      |ops |common.cuh|if (lane >= o) sum += below;|sum += below;
 short|ops |block-sparse-attn.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
      |ops |block-sparse-attn.cu|__syncthreads(); // tile t is there|// tile t is there
@@ -71,8 +69,7 @@ short|ops |block-sparse-attn.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
      |ops |softmax-state.cuh|mra_warp_sum<4>(st.sum[r])|mra_warp_sum<2>(st.sum[r])
      |ops |softmax-state.cuh|if (row < n_rows && c < dv)|if (c < dv)
      |attn|columns.cu|__syncwarp(); // tile t is there|// tile t is there
-short|attn|columns.cu|__syncwarp(); // the lists are not read any more|
-     |attn|columns.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
+short|attn|columns.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
      |attn|columns.cu|sum = mra_warp_sum<4>(sum);|sum = mra_warp_sum<2>(sum);
      |attn|columns.cu|b.expanded[i] = y; b.pooled[y] = -INFINITY;|b.expanded[i] = y;
      |attn|pack.cu|hi = fmaxf(hi, x);|hi = x;

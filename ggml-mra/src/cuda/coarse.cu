@@ -52,14 +52,13 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
         float s = -INFINITY;
         if (!candidate(r, t0 + threadIdx.x, &col, &s) || has_column(taken, n_taken, col)) s = -INFINITY;
         const float top = mra_warp_max(s);
-        __syncthreads(); // the last cells have been added
         if (lane == 0) warp_max[warp] = top;
         __syncthreads();
         float next = max;
         #pragma unroll
         for (int i = 0; i < WARPS; i++) next = fmaxf(next, warp_max[i]);
-        if (next == -INFINITY) continue; // the same for all threads
-        const float corr = expf(max - next), w = s == -INFINITY ? 0 : mra_min(l.g, len.n_k - col*l.g)*expf(s - next);
+        const float base = next > -INFINITY ? next : 0; // nothing so far: all weights are 0
+        const float corr = expf(max - base), w = s == -INFINITY ? 0 : mra_min(l.g, len.n_k - col*l.g)*expf(s - base);
         const float w_sum = mra_warp_sum(w);
         if (lane == 0) warp_sum[warp] = w_sum;
         weight[threadIdx.x] = w;

@@ -41,8 +41,7 @@ template <class T> __global__ void __launch_bounds__(THREADS) pool_kernel(const 
         if (c < a.d) {
             for (int t = first + group; t < end; t += n_group) acc = join(acc, row4((const T *) (x + t*a.x.row), c, a.aligned), a.kind);
         }
-        __syncthreads(); // the last channels have been joined
-        part[threadIdx.x] = acc;
+        part[threadIdx.x] = acc; // where there are several rounds there is one group, which reads none of it
         __syncthreads();
         if (group > 0 || c >= a.d) continue;
         for (int i = 1; i < n_group; i++) acc = join(acc, part[i*a.per_row + threadIdx.x], a.kind);
