@@ -12,7 +12,7 @@ function(run)
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${root}/usr)
-foreach(file include/ggml-mra.h include/mra-encoder.h include/mra-error.h include/mra-tokenizer.h)
+foreach(file include/ggml-mra.h include/ggml-mra-backend.h include/mra-encoder.h include/mra-error.h include/mra-tokenizer.h)
     if (NOT EXISTS ${root}/usr/${file})
         message(FATAL_ERROR "${file} was not installed")
     endif()

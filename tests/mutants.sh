@@ -73,6 +73,20 @@ test-errors |linear.c|if (x->ne[0] % 32) {|if (0) {
 test-errors |linear.c|\|\| residual->ne[0] != n|
 test-errors |linear.c|t->ne[0] != x->ne[0] \|\||
 test-sched  |cpu/vec.h|p = v_fma(p, f, v_set1(2.402265e-1f));|p = v_fma(p, f, v_set1(2.5e-1f));
+test-backend|backend.c|if (c->fork) ggml_backend_event_record(c->fork, c->peer);|if (c->fork) {}
+test-backend|backend.c|c->exec->fork(c->x, c->fork ? c->fork->context : NULL, &c->err)|c->exec->fork(c->x, NULL, &c->err)
+test-backend|backend.c|else         ggml_backend_synchronize(c->peer);|
+test-backend|backend.c|if (st == MRA_OK && c->join) ggml_backend_event_wait(c->peer, c->join);|
+test-backend|backend.c|const enum mra_status st = c->exec->join(c->x, c->join ? c->join->context : NULL, &c->err);|const enum mra_status st = c->join ? c->exec->join(c->x, c->join->context, &c->err) : MRA_OK;
+test-backend|backend.c|{ ggml_backend_synchronize(PEER(b)); }|{ (void) b; }
+test-backend|backend.c|{ ggml_backend_event_wait(PEER(b), e); }|{ (void) b; (void) e; }
+test-backend|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
+test-backend|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
+test-backend|backend.c|if (!mra_pack_is_foreign(t)) return|return
+test-backend|backend.c|ggml_backend_sched_get_tensor_backend(sched, t) \|\||
+test-backend|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
+test-backend|attn.c|if (!mra_pack_is_foreign(dst)) return dst->src[3];|if (dst) return dst->src[3];
+test-backend|backend.c|{ ggml_backend_event_record(e, PEER(b)); }|{ (void) b; (void) e; }
 test-errors |node.c|if (k->ne[2] != v->ne[2]) return|if (0) return
 test-errors |params.c|p->budget > 1|p->budget > 2
 test-encoder|encoder/graph.c|ggml_norm(b->ctx, x, b->m->eps)|ggml_norm(b->ctx, x, 1e-2f)

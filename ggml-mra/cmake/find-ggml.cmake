@@ -49,6 +49,9 @@ if (NOT TARGET ggml AND NOT GGML_MRA_GGML_DIR AND GGML_MRA_FIND_GGML)
         # ggml::all is empty with GGML_BACKEND_DL, and only the backend targets carry the include folder: name both
         target_link_libraries(ggml-mra-ggml INTERFACE ggml::ggml)
         target_include_directories(ggml-mra-ggml INTERFACE ${GGML_INCLUDE_DIR})
+        if (NOT GGML_SHARED_LIB)
+            target_link_libraries(ggml-mra-ggml INTERFACE stdc++) # a static ggml holds C++
+        endif()
     endif()
 endif()
 

@@ -61,6 +61,9 @@ struct mra_context * mra_context_new(const struct mra_model * model, const struc
         ggml_backend_t backend = ggml_backend_dev_init(devs[i], NULL);
         if (!backend) { mra_fail(err, MRA_ERR_BACKEND, "device %s does not start", ggml_backend_dev_name(devs[i])); goto fail; }
         ctx->backends[ctx->n_backends++] = backend;
+        if (devs[i] == cpu) continue;
+        ctx->companion = ggml_backend_mra_init(backend, &ctx->no_companion); // without it our nodes run on the CPU, and ggml copies
+        if (ctx->companion) ctx->backends[ctx->n_backends++] = ctx->companion;
     }
     start_threads(ctx, ctx->backends[ctx->n_backends - 1]);
     return ctx;
@@ -73,7 +76,7 @@ void mra_context_free(struct mra_context * ctx) {
     if (!ctx) return;
     if (ctx->sched) ggml_backend_sched_free(ctx->sched);
     stop_threads(ctx);
-    for (int i = 0; i < ctx->n_backends; i++) ggml_backend_free(ctx->backends[i]);
+    for (int i = ctx->n_backends - 1; i >= 0; i--) ggml_backend_free(ctx->backends[i]); // a companion before its device
     free(ctx->meta);
     free(ctx->ints);
     free(ctx->rows);
@@ -134,6 +137,8 @@ enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra
     ggml_backend_sched_reset(ctx->sched);
     return MRA_OK;
 }
+
+const char * mra_context_note(const struct mra_context * ctx) { return ctx->no_companion.msg; }
 
 struct mra_stats mra_context_stats(const struct mra_context * ctx) { return ctx->stats; }
 

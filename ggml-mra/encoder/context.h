@@ -1,6 +1,7 @@
 // A context: backends, the scheduler that gives graphs their memory, and buffers that live between calls.
 #pragma once
 
+#include "ggml-mra-backend.h"
 #include "graph.h"
 
 struct mra_context {
@@ -8,7 +9,9 @@ struct mra_context {
     struct mra_context_params params;
     struct mra_stats          stats;
 
-    ggml_backend_t            backends[2];  // the model's device, then the CPU; one where they are the same
+    ggml_backend_t            backends[3];  // the model's device and its companion, where that is not the CPU; then the CPU
+    ggml_backend_t            companion;    // one of them, or NULL
+    struct mra_error          no_companion; // why, or ""
     int                       n_backends;
     struct ggml_threadpool *  threads;
     ggml_backend_sched_t      sched;

@@ -159,6 +159,7 @@ static enum mra_status compute(struct job * j, struct pass * p, struct mra_error
     struct ggml_context * gctx = ggml_init((struct ggml_init_params) { .mem_size = bytes, .mem_buffer = ctx->meta, .no_alloc = true });
     if (!gctx) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
     st = mra_graph_build(&p->graph, gctx, ctx->model, &p->shape, err);
+    if (st == MRA_OK && ctx->companion) ggml_backend_mra_pin(ctx->sched, p->graph.gf, ctx->companion);
     if (st == MRA_OK && !ggml_backend_sched_alloc_graph(ctx->sched, p->graph.gf)) {
         st = mra_fail(err, MRA_ERR_MEMORY, "no memory for the activations of %d tokens", p->shape.n_tokens);
     }
@@ -170,7 +171,10 @@ static enum mra_status compute(struct job * j, struct pass * p, struct mra_error
         set_input(p->graph.rows, p->rows);
         const double t1 = ctx->part_start = ctx->op_start = mra_now_ms();
         const enum ggml_status gs = ggml_backend_sched_graph_compute(ctx->sched, p->graph.gf);
-        if (gs != GGML_STATUS_SUCCESS) st = mra_fail(err, gs == GGML_STATUS_ALLOC_FAILED ? MRA_ERR_MEMORY : MRA_ERR_BACKEND, "ggml: %s", ggml_status_to_string(gs));
+        if (gs != GGML_STATUS_SUCCESS) {
+            const char * why = ctx->companion ? ggml_backend_mra_error(ctx->companion) : "";
+            st = mra_fail(err, gs == GGML_STATUS_ALLOC_FAILED ? MRA_ERR_MEMORY : MRA_ERR_BACKEND, "ggml: %s", *why ? why : ggml_status_to_string(gs));
+        }
         ctx->stats.build_ms   += t1 - t0;
         ctx->stats.compute_ms += mra_now_ms() - t1;
     }

@@ -99,6 +99,9 @@ struct mra_context_params mra_context_params_default(void);
 struct mra_context * mra_context_new(const struct mra_model * model, const struct mra_context_params * params, struct mra_error * err);
 void                 mra_context_free(struct mra_context * ctx); // NULL is fine
 
+// "", or why attention runs on the CPU although the model is on another device (ggml-mra-backend.h). Belongs to the context.
+const char *         mra_context_note(const struct mra_context * ctx);
+
 struct mra_seq {
     int                      n;
     const struct mra_token * tokens; // as the tokenizer gives them; or NULL and

@@ -13,11 +13,22 @@ static void zero_rows(const struct mra_head * a, int64_t first, int64_t end) {
     for (int64_t i = first; i < end; i++) memset(a->out + i*a->ld_out, 0, a->dv*sizeof(float));
 }
 
+// The pack of an attention node. Where it came from another device, thread 0 packs again and goes on alone: there is no barrier in a node.
+static const struct ggml_tensor * own_pack(const struct ggml_tensor * dst, int ith, struct ggml_tensor * again) {
+    if (!mra_pack_is_foreign(dst)) return dst->src[3];
+    if (ith > 0) return NULL;
+    *again = mra_pack_again(dst);
+    mra_compute(again, 0, 1, NULL);
+    return again;
+}
+
 // Work items in order of sequence, head, query block; threads take them from a counter.
 void mra_compute_attn(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
     (void) nth;
-    const struct mra_job j = mra_job_new(dst->src[0], dst->src[1], dst->src[2],
-        p->flags & (MRA_HAS_LENGTHS | MRA_IS_STARTS) ? dst->src[4] : NULL, dst->src[3], dst);
+    struct ggml_tensor again;
+    const struct ggml_tensor * pack = own_pack(dst, ith, &again);
+    if (!pack) return;
+    const struct mra_job j = mra_job_new(dst->src[0], dst->src[1], dst->src[2], p->flags & (MRA_HAS_LENGTHS | MRA_IS_STARTS) ? dst->src[4] : NULL, pack, dst);
     void * scratch = mra_job_slot(&j, ith);
     if (!scratch) return;
     const struct mra_kernels * kern = mra_kernels_get();
@@ -48,7 +59,10 @@ void mra_compute_sparse(struct ggml_tensor * dst, const struct mra_node * p, int
     int n_src = 5;
     if (p->flags & MRA_HAS_STATE)   state   = dst->src[n_src++];
     if (p->flags & MRA_HAS_LENGTHS) lengths = dst->src[n_src++];
-    const struct mra_job j = mra_job_new(dst->src[0], dst->src[1], dst->src[2], lengths, dst->src[3], dst);
+    struct ggml_tensor again;
+    const struct ggml_tensor * pack = own_pack(dst, ith, &again);
+    if (!pack) return;
+    const struct mra_job j = mra_job_new(dst->src[0], dst->src[1], dst->src[2], lengths, pack, dst);
     void * scratch = mra_job_slot(&j, ith);
     if (!scratch) return;
     const struct mra_kernels * kern = mra_kernels_get();

@@ -45,6 +45,10 @@ enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_er
 // parameters; max_len: of a sequence.
 struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor * k, struct ggml_tensor * v, struct ggml_tensor * lengths,
         const struct mra_node * p, int64_t n_seq, int64_t max_len, struct mra_error * err);
+// The scheduler may compute the two nodes on different devices, which lay K and V out differently: src[3] of an attention node is then a copy
+// of bytes that mean nothing here. mra_pack_again: the pack node of attn, to be computed in the memory of that copy.
+bool               mra_pack_is_foreign(const struct ggml_tensor * attn);
+struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn);
 
 // One call of the attention kernels, from the sources of its node: which sequences there are, and where everything lies.
 struct mra_job {

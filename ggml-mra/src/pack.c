@@ -50,12 +50,17 @@ static bool as_it_lies(const struct ggml_tensor * t, const struct mra_node * p) 
     return t->ne[0] % MRA_PAD == 0 && (t->nb[1] == ggml_row_size(t->type, t->ne[0]) || few);
 }
 
-struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor * k, struct ggml_tensor * v, struct ggml_tensor * lengths,
-        const struct mra_node * attn, int64_t n_seq, int64_t max_len, struct mra_error * err) {
+static struct mra_node pack_params(const struct mra_node * attn, const struct ggml_tensor * k, const struct ggml_tensor * v, int64_t max_len) {
     struct mra_node p = *attn;
     p.kind = MRA_KIND_PACK;
     p.u.attn.max_len = (int32_t) max_len;
     if (!as_it_lies(k, &p) || !as_it_lies(v, &p)) p.flags |= MRA_COPY;
+    return p;
+}
+
+struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor * k, struct ggml_tensor * v, struct ggml_tensor * lengths,
+        const struct mra_node * attn, int64_t n_seq, int64_t max_len, struct mra_error * err) {
+    const struct mra_node p = pack_params(attn, k, v, max_len);
     const struct sizes s = head_sizes(&p, k->ne[0], v->ne[0], ggml_type_size(k->type));
     const size_t tokens  = (size_t) k->ne[1]*k->ne[3];
     const size_t bytes   = 2*ALIGN + k->ne[2]*(tokens*s.token + n_seq*s.seq)
@@ -63,6 +68,30 @@ struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor
     const bool   f16     = k->type == GGML_TYPE_F16, copies = !mra_device_as_it_lies(f16, k->nb) || !mra_device_as_it_lies(f16, v->nb);
     const size_t device  = mra_device_pack_of(&p, p.u.attn.frame == MRA_FRAME_COLUMNS, copies, (int) k->ne[0], (int) v->ne[0], k->ne[2], tokens, n_seq).bytes;
     return mra_node_new(ctx, GGML_TYPE_I8, (int64_t) (bytes > device ? bytes : device), 1, 1, 1, (struct ggml_tensor *[]) { k, v, lengths }, 3, p, "mra_pack", err);
+}
+
+bool mra_pack_is_foreign(const struct ggml_tensor * attn) {
+    const int kind = mra_node_get(attn).kind;
+    return (kind == MRA_KIND_ATTN || kind == MRA_KIND_SPARSE) && mra_node_get(attn->src[3]).kind != MRA_KIND_PACK;
+}
+
+struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn) {
+    struct mra_node p = mra_node_get(attn), of = { .magic = MRA_MAGIC, .flags = p.flags & MRA_HAS_LENGTHS };
+    struct ggml_tensor * k = attn->src[1], * v = attn->src[2], t = *attn->src[3];
+    struct ggml_tensor * lengths = NULL;
+    for (int i = 4; i < GGML_MAX_SRC && attn->src[i] && p.flags & (MRA_HAS_LENGTHS | MRA_IS_STARTS); i++) lengths = attn->src[i]; // the last one
+    if (p.kind == MRA_KIND_SPARSE) {
+        of.u.attn.frame = MRA_FRAME_EXACT;
+        of.u.attn.slots = 1; // whoever packs again goes on alone
+        p = pack_params(&of, k, v, k->ne[1]);
+    } else {
+        p = pack_params(&p, k, v, p.u.attn.max_len);
+    }
+    t.op = GGML_OP_CUSTOM;
+    memset(t.src, 0, sizeof(t.src));
+    memcpy((char *) t.op_params + MRA_PARAMS_OFFS, &p, sizeof(p));
+    t.src[0] = k; t.src[1] = v; t.src[2] = lengths;
+    return t;
 }
 
 struct mra_job mra_job_new(const struct ggml_tensor * q, const struct ggml_tensor * k, const struct ggml_tensor * v, const struct ggml_tensor * lengths,
