@@ -17,6 +17,16 @@ static inline struct mra_node mra_node_get(const struct ggml_tensor * t) {
     return p;
 }
 
+// t for the drivers of other devices
+static inline struct mra_tensor mra_tensor_of(const struct ggml_tensor * t) {
+    struct mra_tensor r = { .data = t->data, .type = MRA_TENSOR_F32 };
+    if (t->type == GGML_TYPE_F16) r.type = MRA_TENSOR_F16;
+    if (t->type == GGML_TYPE_I32) r.type = MRA_TENSOR_I32;
+    if (t->type == GGML_TYPE_I8)  r.type = MRA_TENSOR_I8;
+    for (int i = 0; i < 4; i++) { r.ne[i] = t->ne[i]; r.nb[i] = t->nb[i]; }
+    return r;
+}
+
 // A node of ours; src may hold NULLs, which are left out. NULL with a reason where ggml's layout is not what we know.
 struct ggml_tensor * mra_node_new(struct ggml_context * ctx, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3,
         struct ggml_tensor ** src, int n_src, struct mra_node p, const char * name, struct mra_error * err);

@@ -1,0 +1,26 @@
+# The CUDA kernels, in ggml-mra. ggml's own CUDA backend is not needed to build: a device is found through ggml's registry at run time.
+if (DEFINED CMAKE_CUDA_ARCHITECTURES OR DEFINED ENV{CUDAARCHS})
+    set(cuda_archs "")
+else()
+    set(cuda_archs 75-real 80-real 86-real 89-real 90) # 90: also as PTX, which later devices compile
+endif()
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+if (cuda_archs)
+    if (CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
+        list(APPEND cuda_archs 100-real 120-real)
+    endif()
+    set(CMAKE_CUDA_ARCHITECTURES "${cuda_archs}")
+endif()
+message(STATUS "ggml-mra: CUDA ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
+
+file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cu)
+add_library(mra-cuda OBJECT ${cuda_sources})
+set_target_properties(mra-cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON POSITION_INDEPENDENT_CODE ON)
+target_compile_options(mra-cuda PRIVATE -Xcompiler=-Wall $<$<BOOL:${GGML_MRA_FATAL_WARNINGS}>:-Werror=all-warnings>)
+
+# the static runtime: programs start, and say what is missing, on a machine without CUDA
+target_sources(ggml-mra PRIVATE exec-cuda.c $<TARGET_OBJECTS:mra-cuda>)
+target_compile_definitions(ggml-mra PRIVATE GGML_MRA_CUDA)
+target_include_directories(ggml-mra PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(ggml-mra PUBLIC CUDA::cudart_static)
