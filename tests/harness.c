@@ -3,6 +3,9 @@
 #ifdef MRA_TEST_CUDA
 #include "cuda-target.h"
 #endif
+#ifdef MRA_TEST_DEVICE
+#include "device-target.h"
+#endif
 #ifdef MRA_TEST_WIDE
 extern const struct mra_kernels mra_kernels_wide; // isa-wide.c
 extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
@@ -82,19 +85,17 @@ struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t 
     return t;
 }
 
-void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads) {
-    if (!out) return NULL;
-    struct ggml_tensor * flat = ggml_is_contiguous(out) ? out : ggml_cont(g->ctx, out);
-    ggml_set_output(flat);
-    struct ggml_cgraph * cg = ggml_new_graph_custom(g->ctx, 256, false);
-    ggml_build_forward_expand(cg, flat);
+static void * graph_compute(struct graph * g, struct ggml_tensor * flat, struct ggml_cgraph * cg, int n_threads) {
+#ifdef MRA_TEST_DEVICE
+    if (mra_kernels_get() == &mra_kernels_cuda) return device_target_run(g, flat, cg, n_threads);
+#endif
     ggml_backend_t cpu = ggml_backend_cpu_init();
     ggml_backend_cpu_set_n_threads(cpu, n_threads);
     ggml_gallocr_t alloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(cpu));
     void * data = NULL;
     if (ggml_gallocr_alloc_graph(alloc, cg)) {
         for (int i = 0; i < g->n_in; i++) if (g->in[i].t->data) ggml_backend_tensor_set(g->in[i].t, g->in[i].data, 0, ggml_nbytes(g->in[i].t));
-#ifdef MRA_TEST_CUDA
+#if defined(MRA_TEST_CUDA) && !defined(MRA_TEST_DEVICE)
         const bool ok = mra_kernels_get() == &mra_kernels_cuda ? cuda_target_compute(cpu, cg, n_threads) : ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS;
 #else
         const bool ok = ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS;
@@ -106,6 +107,16 @@ void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads) {
     }
     ggml_gallocr_free(alloc);
     ggml_backend_free(cpu);
+    return data;
+}
+
+void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads) {
+    if (!out) return NULL;
+    struct ggml_tensor * flat = ggml_is_contiguous(out) ? out : ggml_cont(g->ctx, out);
+    ggml_set_output(flat);
+    struct ggml_cgraph * cg = ggml_new_graph_custom(g->ctx, 256, false);
+    ggml_build_forward_expand(cg, flat);
+    void * data = graph_compute(g, flat, cg, n_threads);
     for (struct ggml_tensor * t = ggml_get_first_tensor(g->ctx); t; t = ggml_get_next_tensor(g->ctx, t)) { t->data = NULL; t->buffer = NULL; } // may run again
     return data;
 }
@@ -117,6 +128,9 @@ double max_error(const float * a, const float * b, int64_t n) {
         if (!isfinite(a[i])) return INFINITY;
         e = fmax(e, fabs((double) a[i] - b[i]));
     }
+#ifdef MRA_TEST_DEVICE
+    if (mra_kernels_get() == &mra_kernels_cuda) device_target_worst = fmax(device_target_worst, e/m);
+#endif
     return e/m;
 }
 double rel_error(const float * a, const float * b, int64_t n) {

@@ -24,7 +24,7 @@ const struct arg_opt common_options[] = {
     { OPT_BUDGET,     "budget",       "W",     "of MRA: work as a fraction of exact attention's (default 1/8)" },
     { OPT_BATCH,      "batch-tokens", "N",     "tokens computed at a time; bounds the memory (default 8192)" },
     { 't',            "threads",      "N",     "threads (default: all CPUs)" },
-    { OPT_DEVICE,     "device",       "NAME",  "cpu, cuda, or auto (default): cuda where there is one" },
+    { OPT_DEVICE,     "device",       "NAME",  "cpu; cuda: the first CUDA device; auto (default): that where there is one,\nelse the CPU" },
     { OPT_VERIFY,     "verify",       NULL,    "compute exact attention as well and print the difference" },
     { OPT_DRY_RUN,    "dry-run",      NULL,    "print tokens, memory and work of each record; compute nothing" },
     { 'v',            "verbose",      NULL,    "print the model, and time by part" },

@@ -1,6 +1,8 @@
 #include "stream.h"
 #include "output.h"
 
+#include "ggml-backend.h"
+
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -37,14 +39,16 @@ static void quiet(enum ggml_log_level level, const char * text, void * user) {
 static void load_model(struct stream * s) {
     struct mra_error err;
     struct mra_model_params p = { .device = s->o->device };
-    if (strcmp(p.device, "cpu") != 0) p.device = "gpu";
+    const bool any = strcmp(p.device, "auto") == 0;
+    if (any) p.device = "cuda";
     s->model = mra_model_load(s->o->model, &p, &err);
-    if (!s->model && err.code == MRA_ERR_UNSUPPORTED && strcmp(s->o->device, "auto") == 0) {
+    const char * none = !s->model && err.code == MRA_ERR_UNSUPPORTED ? strstr(err.msg, "no CUDA device") : NULL;
+    if (none && any) {
+        if (ggml_backend_reg_by_name("CUDA")) fprintf(stderr, "%s: %s; using the CPU\n", s->program, none); // else nobody expects one
         p.device = "cpu";
         s->model = mra_model_load(s->o->model, &p, &err);
-    }
-    if (!s->model && strcmp(s->o->device, "cuda") == 0 && strstr(err.msg, "no device")) {
-        fatal(s->program, "--device cuda: this build or this machine has no CUDA device; use --device cpu or auto");
+    } else if (none) {
+        fatal(s->program, "--device cuda: %s; use --device cpu or auto", none);
     }
     if (!s->model) fatal(s->program, "%s", err.msg);
     s->info = mra_model_info(s->model);
@@ -59,6 +63,7 @@ static void new_contexts(struct stream * s) {
     p.profile   = s->o->verbose;
     if (s->o->batch_tokens) p.n_batch = s->o->batch_tokens;
     if (!(s->ctx = mra_context_new(s->model, &p, &err))) fatal(s->program, "%s", err.msg);
+    if (*mra_context_note(s->ctx)) fprintf(stderr, "%s: attention runs on the CPU: %s\n", s->program, mra_context_note(s->ctx));
     p.attention = MRA_ATTENTION_EXACT;
     p.profile   = false;
     if (s->o->verify && !(s->exact = mra_context_new(s->model, &p, &err))) fatal(s->program, "%s", err.msg);

@@ -42,6 +42,6 @@ struct mra_model {
 struct mra_tokenizer * mra_tokenizer_from_gguf(const struct mra_gguf * f, int64_t * n_vocab, struct mra_error * err);
 
 // device.c
-ggml_backend_dev_t mra_device_find(const char * name, struct mra_error * err); // NULL or "cpu", "gpu", or ggml's name
+ggml_backend_dev_t mra_device_find(const char * name, struct mra_error * err); // NULL or "cpu", "cuda", "gpu", or ggml's name
 int                mra_cpu_count(void);                                        // that this process may use
 double             mra_now_ms(void);

@@ -38,7 +38,7 @@ enum mra_pooling {
 enum mra_problem { MRA_PROBLEM_SINGLE, MRA_PROBLEM_MULTI, MRA_PROBLEM_REGRESSION }; // softmax, sigmoid each, logits as they are
 
 struct mra_model_params {
-    const char * device;  // NULL or "cpu"; "gpu": the first one; or a name of ggml's, such as "CUDA0"
+    const char * device;  // NULL or "cpu"; "cuda": the first one of ggml's CUDA backend; "gpu": the first of any; or a name of ggml's, such as "CUDA1"
     bool         no_mmap; // CPU: copy the weights instead of using the file in place (it may then be changed or deleted)
 };
 

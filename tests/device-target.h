@@ -1,0 +1,22 @@
+// A target of the tests: graphs on a device, by ggml's scheduler with the companion backend; what it is called in the table of kernels is
+// mra_kernels_cuda (cuda-target.h), so that the same programs serve.
+#pragma once
+
+#include "cuda-target.h"
+
+// Opens a device of ggml's; false with a reason. all_nodes: every node of ours has to run there.
+bool   device_target_open(const char * name, bool all_nodes, struct mra_error * err);
+void * device_target_run(struct graph * g, struct ggml_tensor * out, struct ggml_cgraph * cg, int n_threads);
+
+ggml_backend_t device_target_backend(void);   // the device's own
+ggml_backend_t device_target_companion(void);
+ggml_backend_sched_t device_target_sched(void); // a new one: device, companion, CPU
+
+extern double device_target_worst; // largest error that was looked at
+
+// test-ops.c and test-attn.c
+int test_ops_main(int argc, char ** argv);
+int test_attn_main(int argc, char ** argv);
+
+// called before every graph: lets a test change how the device behaves. May be NULL
+extern void (*device_target_vary)(int n_threads);
