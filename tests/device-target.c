@@ -3,22 +3,22 @@
 #include "ggml-mra-backend.h"
 
 static ggml_backend_t list[3]; // device, companion, CPU
-static bool           want_all;
-static long           n_device, n_cpu;
+static bool           is_fake;
+long                  device_target_nodes[2];
 double                device_target_worst;
 void                (*device_target_vary)(int n_threads);
 
 static int select_by_ref(int32_t * idx, float * x, int n, int m) { return mra_kernels_ref.select(idx, x, n, m); } // the kernel alone is not the device's
 const struct mra_kernels mra_kernels_cuda = { .name = "the device", .select = select_by_ref };
 
-static void target_close(void) {
+void device_target_close(void) {
     for (int i = 2; i >= 0; i--) if (list[i]) ggml_backend_free(list[i]);
     memset(list, 0, sizeof(list));
 }
 
-bool device_target_open(const char * name, bool all_nodes, struct mra_error * err) {
-    target_close();
-    want_all = all_nodes;
+bool device_target_open(const char * name, bool fake, struct mra_error * err) {
+    device_target_close();
+    is_fake = fake;
     list[0] = ggml_backend_init_by_name(name, NULL);
     if (!list[0]) { mra_fail(err, MRA_ERR_UNSUPPORTED, "no device %s", name); return false; }
     list[1] = ggml_backend_mra_init(list[0], err);
@@ -29,6 +29,11 @@ bool device_target_open(const char * name, bool all_nodes, struct mra_error * er
 ggml_backend_t       device_target_backend(void)   { return list[0]; }
 ggml_backend_t       device_target_companion(void) { return list[1]; }
 ggml_backend_sched_t device_target_sched(void)     { return ggml_backend_sched_new(list, NULL, 3, 1024, false, false); }
+
+bool device_target_takes(struct ggml_cgraph * cg) {
+    for (int i = 0; i < ggml_graph_n_nodes(cg); i++) if (ggml_mra_is_node(ggml_graph_node(cg, i))) return true;
+    return false;
+}
 
 // The scheduler puts its copies in the place of a node's sources. Tests compute a node again, so they are put back.
 static struct ggml_tensor ** sources_save(struct ggml_cgraph * cg) {
@@ -48,6 +53,10 @@ void * device_target_run(struct graph * g, struct ggml_tensor * out, struct ggml
     ggml_backend_cpu_set_n_threads(list[2], n_threads);
     ggml_backend_sched_t sched = device_target_sched();
     ggml_backend_mra_pin(sched, cg, list[1]);
+    for (int i = 0; i < ggml_graph_n_nodes(cg) && !is_fake; i++) {
+        struct ggml_tensor * t = ggml_graph_node(cg, i);
+        if (!t->view_src && !ggml_mra_is_node(t)) ggml_backend_sched_set_tensor_backend(sched, t, list[2]);
+    }
     struct ggml_tensor ** src = sources_save(cg);
     void * data = NULL;
     if (ggml_backend_sched_alloc_graph(sched, cg)) {
@@ -55,8 +64,8 @@ void * device_target_run(struct graph * g, struct ggml_tensor * out, struct ggml
             struct ggml_tensor * t = ggml_graph_node(cg, i);
             if (!ggml_mra_is_node(t)) continue;
             const bool here = ggml_backend_sched_get_tensor_backend(sched, t) == list[1];
-            if (here) n_device++; else n_cpu++;
-            CHECK(here || !want_all, "%s is left to the CPU", ggml_mra_op_name(t));
+            device_target_nodes[here]++;
+            CHECK(here || !is_fake, "%s is left to the CPU", ggml_mra_op_name(t));
         }
         for (int i = 0; i < g->n_in; i++) if (g->in[i].t->buffer) ggml_backend_tensor_set(g->in[i].t, g->in[i].data, 0, ggml_nbytes(g->in[i].t));
         const enum ggml_status st = ggml_backend_sched_graph_compute(sched, cg);
@@ -72,4 +81,4 @@ void * device_target_run(struct graph * g, struct ggml_tensor * out, struct ggml
     return data;
 }
 
-void cuda_target_summary(void) { printf("%s: %ld of %ld nodes on the device, largest error %.1e\n", list[1] ? ggml_backend_name(list[1]) : "", n_device, n_device + n_cpu, device_target_worst); }
+void cuda_target_summary(void) { printf("%s: %ld of %ld nodes on the device, largest error %.1e\n", list[1] ? ggml_backend_name(list[1]) : "", device_target_nodes[1], device_target_nodes[0] + device_target_nodes[1], device_target_worst); }

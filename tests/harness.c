@@ -87,7 +87,7 @@ struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t 
 
 static void * graph_compute(struct graph * g, struct ggml_tensor * flat, struct ggml_cgraph * cg, int n_threads) {
 #ifdef MRA_TEST_DEVICE
-    if (mra_kernels_get() == &mra_kernels_cuda) return device_target_run(g, flat, cg, n_threads);
+    if (mra_kernels_get() == &mra_kernels_cuda && device_target_takes(cg)) return device_target_run(g, flat, cg, n_threads);
 #endif
     ggml_backend_t cpu = ggml_backend_cpu_init();
     ggml_backend_cpu_set_n_threads(cpu, n_threads);
