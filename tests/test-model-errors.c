@@ -321,6 +321,9 @@ static void check_headers(void) {
     expect(tmp, "folder", MRA_ERR_IO, "directory");
     expect("/dev/null", "device", MRA_ERR_IO, "regular");
     struct mra_error err = {0};
+    if (!ggml_backend_reg_by_name("CUDA")) {
+        CHECK(!mra_model_load(golden("roberta"), &(struct mra_model_params) { .device = "cuda" }, &err) && strstr(err.msg, "ggml was built without CUDA"), "device: %s", err.msg);
+    }
     CHECK(!mra_model_load(golden("roberta"), &(struct mra_model_params) { .device = "warp9" }, &err) && strstr(err.msg, "warp9"), "device: %s", err.msg);
     CHECK(!mra_model_load(NULL, NULL, &err) && err.code == MRA_ERR_ARG, "no path");
     CHECK(!mra_model_load("/nonexistent", NULL, NULL), "no error asked for");

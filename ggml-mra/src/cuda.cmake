@@ -1,22 +1,18 @@
 # The CUDA kernels, in ggml-mra. ggml's own CUDA backend is not needed to build: a device is found through ggml's registry at run time.
-if (DEFINED CMAKE_CUDA_ARCHITECTURES OR DEFINED ENV{CUDAARCHS})
-    set(cuda_archs "")
-else()
-    set(cuda_archs 75-real 80-real 86-real 89-real 90) # 90: also as PTX, which later devices compile
+find_package(CUDAToolkit 11.8 REQUIRED)
+if (NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90) # 90: also as PTX, which later devices compile
+    if (CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
+        list(APPEND CMAKE_CUDA_ARCHITECTURES 100-real 120-real)
+    endif()
 endif()
 enable_language(CUDA)
-find_package(CUDAToolkit REQUIRED)
-if (cuda_archs)
-    if (CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
-        list(APPEND cuda_archs 100-real 120-real)
-    endif()
-    set(CMAKE_CUDA_ARCHITECTURES "${cuda_archs}")
-endif()
 message(STATUS "ggml-mra: CUDA ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/cuda/*.cu)
 add_library(mra-cuda OBJECT ${cuda_sources})
 set_target_properties(mra-cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON POSITION_INDEPENDENT_CODE ON)
+set_target_properties(ggml-mra PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}") # it was made before the language
 target_compile_options(mra-cuda PRIVATE -Xcompiler=-Wall $<$<BOOL:${GGML_MRA_FATAL_WARNINGS}>:-Werror=all-warnings>)
 
 # the static runtime: programs start, and say what is missing, on a machine without CUDA

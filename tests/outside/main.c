@@ -1,5 +1,6 @@
 // One attention by the installed library: everything refined, against a softmax written out.
 #include <ggml-mra.h>
+#include <ggml-mra-backend.h>
 #include <ggml-cpu.h>
 
 #include <math.h>
@@ -20,6 +21,8 @@ int main(void) {
     struct ggml_cgraph * g = ggml_new_graph(ctx);
     ggml_build_forward_expand(g, o);
     ggml_graph_compute_with_ctx(ctx, g, 2);
+
+    if (ggml_backend_mra_init(NULL, &err) || !err.msg[0]) { fprintf(stderr, "a companion of nothing\n"); return 1; }
 
     double worst = 0;
     for (int i = 0; i < N; i++) {
