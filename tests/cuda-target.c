@@ -6,13 +6,6 @@
 
 static int n_emulated[MRA_KIND_COUNT], n_on_cpu[MRA_KIND_COUNT];
 
-static struct mra_tensor tensor_of(const struct ggml_tensor * t) {
-    struct mra_tensor r = { .data = t->data, .type = t->type == GGML_TYPE_F16 ? MRA_TENSOR_F16 : t->type == GGML_TYPE_I32 ? MRA_TENSOR_I32 :
-        t->type == GGML_TYPE_I8 ? MRA_TENSOR_I8 : MRA_TENSOR_F32 };
-    for (int i = 0; i < 4; i++) { r.ne[i] = t->ne[i]; r.nb[i] = t->nb[i]; }
-    return r;
-}
-
 // the checker is told of one more tensor; tensors that share memory are one to it
 static void watch(const struct ggml_tensor * t, const char * name) {
     mra_host_buffer(t->data, ggml_nbytes(t), name);
@@ -25,10 +18,10 @@ static void count_findings(const char * what) {
 
 static bool compute_node(ggml_backend_t cpu, struct ggml_context * ctx, struct ggml_tensor * t) {
     const struct mra_node p = mra_node_get(t);
-    struct mra_tensor src[GGML_MAX_SRC], dst = tensor_of(t);
+    struct mra_tensor src[GGML_MAX_SRC], dst = mra_tensor_of(t);
     static const char * const src_name[GGML_MAX_SRC] = { "src 0", "src 1", "src 2", "src 3", "src 4", "src 5", "src 6", "src 7" };
     int n_src = 0;
-    for (; n_src < GGML_MAX_SRC && t->src[n_src]; n_src++) src[n_src] = tensor_of(t->src[n_src]);
+    for (; n_src < GGML_MAX_SRC && t->src[n_src]; n_src++) src[n_src] = mra_tensor_of(t->src[n_src]);
     if (p.kind != MRA_KIND_NONE && mra_cuda_supports(&p, &dst, src, n_src)) {
         mra_host_buffers_clear();
         memset(t->data, 0x7f, ggml_nbytes(t)); // what a kernel leaves out is seen

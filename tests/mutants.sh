@@ -148,6 +148,8 @@ test-quantize|encoder/quantize.c|ggml_quantize_chunk(k->to, rows, k->dst + (size
 test-quantize|encoder/quantize.c|if (n % ggml_blck_size(type) == 0) return type;|if (n % 32 == 0) return type;
 test-quantize|encoder/quantize.c|if (!is_plain(t->type)) {|if (0) {
 test-encoder-text|encoder/vocab.c|id >= 0 ? (int32_t) id : find_token(|id >= 0 ? (int32_t) id : -1; (void) (
+test-encoder-device|encoder/context.c|ctx->companion = ggml_backend_mra_init(backend, &ctx->no_companion);|(void) backend;
+test-encoder-device|encoder/context.c|for (int i = ctx->n_backends - 1; i >= 0; i--) ggml_backend_free|for (int i = 0; i < ctx->n_backends; i++) ggml_backend_free
 test-encoder-device|encoder/model.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
 LIST
 echo "mutants: $caught caught, $survived not caught"
