@@ -81,4 +81,7 @@ void * device_target_run(struct graph * g, struct ggml_tensor * out, struct ggml
     return data;
 }
 
-void cuda_target_summary(void) { printf("%s: %ld of %ld nodes on the device, largest error %.1e\n", list[1] ? ggml_backend_name(list[1]) : "", device_target_nodes[1], device_target_nodes[0] + device_target_nodes[1], device_target_worst); }
+void cuda_target_summary(void) {
+    printf("%s: %ld of %ld nodes on the device, largest error %.1e\n", list[1] ? ggml_backend_name(list[1]) : "", device_target_nodes[1],
+        device_target_nodes[0] + device_target_nodes[1], device_target_worst);
+}

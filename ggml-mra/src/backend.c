@@ -40,7 +40,8 @@ static enum ggml_backend_dev_type dev_type(ggml_backend_dev_t d)                
 static ggml_backend_t             dev_init(ggml_backend_dev_t d, const char * p) { (void) d; (void) p; return NULL; }
 static ggml_backend_buffer_type_t dev_buft(ggml_backend_dev_t d)                 { return ggml_backend_dev_buffer_type(peer_dev(d)); }
 static ggml_backend_buffer_type_t dev_host_buft(ggml_backend_dev_t d)            { return ggml_backend_dev_host_buffer_type(peer_dev(d)); }
-static ggml_backend_event_t       dev_event_new(ggml_backend_dev_t d)            { return ggml_backend_event_new(peer_dev(d)); } // ggml frees it through its device, the peer's
+// ggml frees it through the device it belongs to, the peer's
+static ggml_backend_event_t       dev_event_new(ggml_backend_dev_t d)            { return ggml_backend_event_new(peer_dev(d)); }
 // Not all that the peer takes: it may also spread a tensor over several devices (split buffers), which no kernel here can read.
 static bool dev_supports_buft(ggml_backend_dev_t d, ggml_backend_buffer_type_t t) { return t == dev_buft(d); }
 static bool dev_supports_op(ggml_backend_dev_t d, const struct ggml_tensor * t) {
