@@ -94,7 +94,8 @@ static void check_traffic(void) {
 }
 
 void cuda_target_summary(void) {
-    static const char * const name[MRA_KIND_COUNT] = { "ggml's", "pool", "block-score", "topk-blocks", "coarse-state", "pack", "block-sparse-attn", "attn" };
+    static const char * const name[MRA_KIND_COUNT] = { "ggml's", "pool", "block-score", "topk-blocks", "coarse-state", "pack", "block-sparse-attn", "attn",
+        "scratch", "linear", "norm" };
     printf("CUDA on the host, as sm_%d%s:", mra_host_arch()/10, mra_host_checks() ? ", checked" : "");
     for (int i = 0; i < MRA_KIND_COUNT; i++) if (n_emulated[i] + n_on_cpu[i]) printf(" %s %d/%d", name[i], n_emulated[i], n_emulated[i] + n_on_cpu[i]);
     printf(" (nodes emulated/all)\n");
