@@ -25,7 +25,9 @@
 
 #define INL      static inline __attribute__((always_inline, unused))
 #define NOINLINE static __attribute__((noinline, unused))
-#if defined(__SSE2__) && !defined(MRA_VL)
+#if defined(__AVX512F__) && !defined(MRA_VL)
+#    define V_OPAQUE(x) __asm__("" : "+v"(x)) // as below, in any of 32 registers
+#elif defined(__SSE2__) && !defined(MRA_VL)
 #    define V_OPAQUE(x) __asm__("" : "+x"(x)) // the compiler must take x as it is
 #elif defined(__aarch64__)
 #    define V_OPAQUE(x) __asm__("" : "+w"(x))
