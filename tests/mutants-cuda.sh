@@ -37,14 +37,14 @@ short|ops |block-score.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
      |ops |block-score.cu|mra_copy_wait<0>();|mra_copy_wait<0>(); if (0)
 short|ops |block-score.cu|__syncthreads(); // before the next channels overwrite these|
      |ops |block-score.cu|c < CHUNK; c += 4|c < CHUNK - 4; c += 4
-short|ops |block-score.cu|LD = CHUNK + 4|LD = CHUNK
+     |ops |block-score.cu|LD = CHUNK + 4|LD = CHUNK
      |ops |block-score.cu|if (t >= cols.n) break;|
      |ops |block-score.cu|x < rows && column(cols|column(cols
      |attn|block-score.cu|dst  += (int64_t) off[0]*l.rh*l.rg;|
 short|ops |topk-blocks.cu|(equal && __popc(equals & below) < left)|(equal && __popc(equals) - __popc(equals & below) <= left)
      |ops |topk-blocks.cu|(equal && __popc(equals & below) < left)|equal
      |attn|topk-blocks.cu|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's|
-     |ops |topk-blocks.cu|max(0, th.left - equal_before)|th.left
+     |attn|topk-blocks.cu|max(0, th.left - equal_before)|th.left
      |ops |topk-blocks.cu|found[round*MAX_WARPS + warp] = n;|found[round*MAX_WARPS + warp] = n; if (0)
 short|ops |topk-blocks.cu|round ^= 1)|round = 0)
      |ops |topk-blocks.cu|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)

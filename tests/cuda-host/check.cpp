@@ -86,7 +86,7 @@ static bool is_private(const char * p, int bytes, access_kind kind) {
         (p >= &__executable_start && p < &__bss_start);
 }
 
-static void on_access(const void * ptr, int bytes, access_kind kind, const void * pc) {
+static void on_any_access(const void * ptr, int bytes, access_kind kind, const void * pc) {
     const char * p = (const char *) ptr;
     if (block.current < 0 || is_private(p, bytes, kind)) return;
     memory * m = find_memory(p, bytes);
@@ -94,12 +94,17 @@ static void on_access(const void * ptr, int bytes, access_kind kind, const void 
         finding("%s of %d bytes out of bounds of every buffer and shared array", kind == ACCESS_READ ? "read" : "write", bytes);
         return;
     }
-    if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && (uintptr_t) p % bytes) finding("access of %d bytes is not aligned", bytes);
     const access_by me = { block.index, block.current, block.epoch, block.warp_epoch[block.current >> 5] };
     const long off = (long) (p - m->lo);
     if (m->shared && m->cells.size() < (size_t) (off + bytes + 1)/2) m->cells.resize((off + bytes + 1)/2); // static arrays, as they appear
     for (long i = off/2; i < (off + bytes + 1)/2; i++) if (!check_cell(m->cells[i], kind, me, m->name, off, m->shared)) break;
     if (pc && kind != ACCESS_COPY_DONE) note_traffic(p, bytes, kind, pc, m->shared);
+}
+
+static void on_access(const void * p, int bytes, access_kind kind, const void * pc) {
+    if (block.current < 0 || is_private((const char *) p, bytes, kind)) return;
+    if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && (uintptr_t) p % bytes) finding("access of %d bytes is not aligned", bytes);
+    on_any_access(p, bytes, kind, pc);
 }
 
 static void on_block_begin() {
@@ -119,17 +124,18 @@ bool mra_host_checks(void) { return emu::linked; }
 
 using namespace emu;
 #define PC __builtin_return_address(0)
+// an access that the compiler calls unaligned is several of the source, joined
 #define SIZE(n) \
     void __tsan_read##n(void * p)            { on_access(p, n, ACCESS_READ,  PC); } \
     void __tsan_write##n(void * p)           { on_access(p, n, ACCESS_WRITE, PC); } \
-    void __tsan_unaligned_read##n(void * p)  { on_access(p, n, ACCESS_READ,  PC); } \
-    void __tsan_unaligned_write##n(void * p) { on_access(p, n, ACCESS_WRITE, PC); }
+    void __tsan_unaligned_read##n(void * p)  { on_any_access(p, n, ACCESS_READ,  PC); } \
+    void __tsan_unaligned_write##n(void * p) { on_any_access(p, n, ACCESS_WRITE, PC); }
 extern "C" {
 SIZE(1) SIZE(2) SIZE(4) SIZE(8) SIZE(16)
-void __tsan_read_range(void * p, size_t n)  { on_access(p, (int) n, ACCESS_READ,  PC); }
-void __tsan_write_range(void * p, size_t n) { on_access(p, (int) n, ACCESS_WRITE, PC); }
-void * __tsan_memcpy(void * d, const void * s, size_t n) { on_access(s, (int) n, ACCESS_READ, PC); on_access(d, (int) n, ACCESS_WRITE, PC); return __builtin_memcpy(d, s, n); }
-void * __tsan_memset(void * d, int c, size_t n)          { on_access(d, (int) n, ACCESS_WRITE, PC); return __builtin_memset(d, c, n); }
+void __tsan_read_range(void * p, size_t n)  { on_any_access(p, (int) n, ACCESS_READ,  PC); }
+void __tsan_write_range(void * p, size_t n) { on_any_access(p, (int) n, ACCESS_WRITE, PC); }
+void * __tsan_memcpy(void * d, const void * s, size_t n) { on_any_access(s, (int) n, ACCESS_READ, PC); on_any_access(d, (int) n, ACCESS_WRITE, PC); return __builtin_memcpy(d, s, n); }
+void * __tsan_memset(void * d, int c, size_t n)          { on_any_access(d, (int) n, ACCESS_WRITE, PC); return __builtin_memset(d, c, n); }
 void __tsan_init(void) {}
 void __tsan_func_entry(void *) {}
 void __tsan_func_exit(void) {}

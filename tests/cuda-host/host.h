@@ -29,7 +29,7 @@ bool mra_host_checks(void);      // is the checker built in?
 int  mra_host_arch(void);        // 750: no asynchronous copies, small tensor-core instruction; 800: both
 
 // Shared memory passes and global memory sectors of what kernel number i (of those run so far) asked for, against the fewest possible;
-// from its first blocks. False: no such kernel, or no checker.
+// from its first blocks. False: no such kernel, no checker, or not compiled by gcc.
 struct mra_host_traffic { const char * kernel; double shared, global; }; // ratios, 1: none wasted; 0: no such access
 bool mra_host_traffic_get(int i, struct mra_host_traffic * t);
 void mra_host_traffic_print(int i, double limit); // its places above a limit, as addresses of the program

@@ -97,6 +97,9 @@ void note_ldmatrix(const void * const * rows) {
 } // namespace emu
 
 bool mra_host_traffic_get(int i, struct mra_host_traffic * t) {
+#if defined(__clang__)
+    return false; // it splits vectors: what is seen is not what the kernel asks for
+#endif
     if (i < 0 || i >= (int) emu::kernels.size()) return false;
     emu::ratio sum[2];
     for (const auto & p : emu::kernels[i].places) {
