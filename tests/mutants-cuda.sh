@@ -69,10 +69,24 @@ short|ops |block-sparse-attn.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
      |ops |softmax-state.cuh|mra_warp_sum<4>(st.sum[r])|mra_warp_sum<2>(st.sum[r])
      |ops |softmax-state.cuh|if (row < n_rows && c < dv)|if (c < dv)
      |attn|columns.cu|__syncwarp(); // tile t is there|// tile t is there
-short|attn|columns.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
+short|attn|columns.cu|__syncwarp(); // the lists are not read any more, and|//
+     |attn|columns.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
      |attn|columns.cu|sum = mra_warp_sum<4>(sum);|sum = mra_warp_sum<2>(sum);
      |attn|columns.cu|b.expanded[i] = y; b.pooled[y] = -INFINITY;|b.expanded[i] = y;
-     |attn|pack.cu|hi = fmaxf(hi, x);|hi = x;
+     |attn|columns.cu|b.logit[j] = -INFINITY; });|});
+     |attn|columns.cu|(float) min(g, b.s.n_k - y*g)|(float) min(g, b.s.n_k + y)
+     |attn|columns.cu|for (int r = 1; r < rows; r++) sum|for (int r = 2; r < rows; r++) sum
+     |attn|columns.cu|key < b.s.n_k ? sum : -INFINITY|sum
+short|attn|tile.cuh|LD = D + 8|LD = D
+     |attn|tile.cuh|(PART == 8 ? lane/PART : lane%ROWS)|lane/PART
+     |attn|softmax-state.cuh|t%2 < n ?|t%2 <= n ?
+     |attn|softmax-state.cuh|some && lane%4 == 0 ? sum|some ? sum
+     |ops |softmax-state.cuh|st.o[i][2*r] *= corr; st|st
+     |ops |block-sparse-attn.cu|if (n_cell > 0) r.n -=|if (0) r.n -=
+     |attn|block-sparse-attn.cu|head/(n_head/(int) a.k.ne[2])|head%(int) a.k.ne[2]
+     |attn|sequence.cuh|/16 + s;|/32;
+     |attn|pack.cu|hi = max4(hi, v);|hi = v;
+     |attn|pack.cu|sum.x/n,|sum.x/s.plan.g,
 LIST
 echo "mutants: $caught caught, $survived not caught"
 [ "$survived" = 0 ]

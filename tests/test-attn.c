@@ -48,6 +48,7 @@ static const struct attn_case cases[] = {
     { "columns m2=0",     DATA_GRID,   128, 128, 64,  64, 1, 1, 1, {0},           F32, 0, "columns", 1,    { 3, 0},    0, 0, ROWMAX, 2e-5 },
     { "columns padded",   DATA_NORMAL, 100, 100, 64,  64, 1, 1, 3, {0, 1, 100},   F32, 1, "columns", .25f, {0},        0, 0, ROWMAX, 2e-5 },
     { "columns n_q!=n_k", DATA_GRID,    48, 320, 64,  32, 4, 2, 1, {0},           F32, 1, "columns", .25f, {0},        0, 0, ROWMAX, 2e-5 },
+    { "columns few",      DATA_GRID,    90,  90, 32,  32, 2, 1, 1, {77},          F16, 1, "columns", 1,    { 2, 12},   1, 0, ROWMAX, 2e-5 },
     { "columns d=96",     DATA_GRID,   150, 150, 96,  72, 2, 1, 1, {0},           F16, 2, "columns", .25f, {0},        1, 0, ROWMAX, 2e-5 },
     { "columns d=256",    DATA_GRID,   130, 130,256, 200, 1, 1, 1, {0},           F32, 0, "columns", .25f, {0},        0, 0, ROWMAX, 2e-5 },
     { "columns long lists", DATA_GRID,  70,3000, 32,  32, 2, 1, 1, {0},           F32, 1, "columns", 1,    {90, 400},  0, 2, ROWMAX, 2e-5 },

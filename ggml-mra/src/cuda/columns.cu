@@ -160,7 +160,7 @@ template <class F> MRA_DEVICE float to_weights(float * x, int n, float top, floa
     return sum;
 }
 
-// o[dv] = sum of weight times value row: of the expanded keys and of the key blocks' means. A row takes dv/8 lanes, so a warp has a few at a time.
+// o[dv] (b.qm) = sum of weight times value row: of the expanded keys and of the key blocks' means. A row takes dv/8 lanes, so a warp has a few at a time.
 template <int D> MRA_DEVICE void coarse_values(const struct attn_args & a, const struct query_block & b, int n_logit, int n_pooled, int is) {
     const int lane = threadIdx.x%MRA_WARP, dv = (int) a.v.ne[0], chunks = dv/8, rows = MRA_WARP/chunks, row = lane/chunks, c = lane%chunks*8;
     const char * v = row_at(a.vh, b.s, b.head_kv, 0);
@@ -193,7 +193,6 @@ template <int D> MRA_DEVICE void coarse_values(const struct attn_args & a, const
         for (int r = 1; r < rows; r++) sum += __shfl_sync(MRA_ALL_LANES, o[i], (lane + r*chunks)%MRA_WARP);
         if (row == 0) b.qm[c + i] = sum;
     }
-    __syncwarp();
 }
 
 // What is not kept, as a softmax state: o in b.qm.
@@ -219,7 +218,7 @@ template <int D> MRA_DEVICE void fine(const struct attn_args & a, const struct q
     const int lane = threadIdx.x%MRA_WARP, d = (int) a.k.ne[0], dv = (int) a.v.ne[0], n_tile = mra_div_up(n_kept, N), i = b.x*H;
     const char * k = row_at(a.kh, b.s, b.head_kv, 0), * v = row_at(a.vh, b.s, b.head_kv, 0);
     const auto key_at = [&](int j) { return j < n_kept ? b.kept[j] : -1; };
-    __syncwarp(); // the lists are not read any more
+    __syncwarp(); // the lists are not read any more, and the coarse state is there
     if (n_tile > 0) tile_load<D, N>(tiles[0], k, a.kh.token, d, v, a.vh.token, dv, key_at(lane%N), lane, MRA_WARP);
     mra_copy_commit();
     query_rows<D> q;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common.cuh"
+#include "tile.cuh"
 
 template <int D> struct softmax_state {
     float o[D/8][4];
@@ -24,10 +25,10 @@ template <int D> MRA_DEVICE void state_start(softmax_state<D> & st, const float 
     st.sum[0] = st.sum[1] = some && lane%4 == 0 ? sum : 0.0f;
 }
 
-// 16 rows of Q in F16: in registers, or in shared memory where those are too few. rows: [16][D + 8]
+// 16 rows of Q in F16: in registers, or in shared memory where those are too few. rows: [16][LD]
 template <int D, bool in_shared = (D > 128)> struct query_rows { uint32_t part[D/16][4]; };
 template <int D> struct query_rows<D, true> { half * rows; };
-template <int D> struct query_shape { enum { SHARED = D > 128 ? 16*(D + 8) : 0 }; }; // halves of shared memory
+template <int D> struct query_shape { enum { SHARED = D > 128 ? 16*tile_row<D>::LD : 0 }; }; // halves of shared memory
 
 // channels [16c, 16c + 16) as mma's first factor
 template <int D> MRA_DEVICE void query_part(uint32_t (&a)[4], const query_rows<D, false> & q, int c) {
@@ -36,12 +37,12 @@ template <int D> MRA_DEVICE void query_part(uint32_t (&a)[4], const query_rows<D
 }
 template <int D> MRA_DEVICE void query_part(uint32_t (&a)[4], const query_rows<D, true> & q, int c) {
     const int lane = threadIdx.x % MRA_WARP;
-    mra_ldmatrix_x4<false>(a, q.rows + lane%16*(D + 8) + c*16 + lane/16*8);
+    mra_ldmatrix_x4<false>(a, q.rows + lane%16*tile_row<D>::LD + c*16 + lane/16*8);
 }
 template <int D> MRA_DEVICE void place_queries(query_rows<D, false> &, half *) {}
 template <int D> MRA_DEVICE void place_queries(query_rows<D, true> & q, half * shared) { q.rows = shared; }
 template <int D> MRA_DEVICE void set_query(query_rows<D, false> & q, int c, int t, int, int, uint32_t x) { q.part[c][t] = x; }
-template <int D> MRA_DEVICE void set_query(query_rows<D, true> & q, int, int, int row, int at, uint32_t x) { *(uint32_t *) (q.rows + row*(D + 8) + at) = x; }
+template <int D> MRA_DEVICE void set_query(query_rows<D, true> & q, int, int, int row, int at, uint32_t x) { *(uint32_t *) (q.rows + row*tile_row<D>::LD + at) = x; }
 
 // q = the first n rows at `from` (nb bytes from row to row) and d channels of each; 0 in the others. A barrier of the warp has to follow.
 template <int D> MRA_DEVICE void load_queries(query_rows<D> & q, half * shared, const char * from, size_t nb, int n, int d) {
@@ -61,9 +62,9 @@ template <int D> MRA_DEVICE void load_queries(query_rows<D> & q, half * shared, 
     }
 }
 
-// Goes on with N keys, of which the first n count. k, v: tiles in shared memory, rows of D + 8; scale: times log2(e)
+// Goes on with N keys, of which the first n count. k, v: the rows of a tile; scale: times log2(e)
 template <int D, int N> MRA_DEVICE void state_attend(softmax_state<D> & st, const query_rows<D> & q, const half * k, const half * v, int n, float scale) {
-    const int lane = threadIdx.x % MRA_WARP, LD = D + 8;
+    const int lane = threadIdx.x % MRA_WARP, LD = tile_row<D>::LD;
     float s[N/8][4];
     #pragma unroll
     for (int j = 0; j < N/8; j++) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;

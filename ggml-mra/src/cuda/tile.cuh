@@ -1,11 +1,14 @@
-// Tiles of K and V in shared memory: N keys, rows of D channels padded to D + 8, so that the 8 rows of an ldmatrix phase lie in different banks.
+// Tiles of K and V in shared memory.
 #pragma once
 
 #include "common.cuh"
 
+// from row to row, in halves: padded, so that the 8 rows of an ldmatrix phase lie in different banks
+template <int D> struct tile_row { enum { LD = D + 8 }; };
+
 template <int D, int N> struct kv_tile {
-    half k[N][D + 8];
-    half v[N][D + 8];
+    half k[N][tile_row<D>::LD];
+    half v[N][tile_row<D>::LD];
 };
 
 // Starts the copy of N rows of K and V by n_threads threads, whole warps. key: the row that lane j%N brings for tile row j, -1: zeros.
