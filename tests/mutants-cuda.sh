@@ -84,7 +84,7 @@ short|attn|tile.cuh|LD = D + 8|LD = D
      |ops |softmax-state.cuh|st.o[i][2*r] *= corr; st|st
      |ops |block-sparse-attn.cu|if (n_cell > 0) r.n -=|if (0) r.n -=
      |attn|block-sparse-attn.cu|head/(n_head/(int) a.k.ne[2])|head%(int) a.k.ne[2]
-     |attn|sequence.cuh|/16 + s;|/32;
+     |attn|sequence.cuh|/16 + s;|/32 + s%1;
      |attn|pack.cu|hi = max4(hi, v);|hi = v;
      |attn|pack.cu|sum.x/n,|sum.x/s.plan.g,
 LIST
