@@ -30,7 +30,8 @@ test: build
 	@.ci/setup test
 	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
-demo: build
+demo: configure
+	cmake --build $(BUILD) -j $(JOBS) --target mra-programs program-check
 	@examples/demo.sh $(BUILD)
 
 bench: build

@@ -219,7 +219,7 @@ def write_results(folder: Path, m: dict, rows: list) -> None:
     for r in rows:
         name = "ggml-mra, w = 1/8 to 1/16" if "w = " in r["contender"] else r["contender"]
         data.setdefault(name, []).append((r["n"], 1000 * r["seconds"]))
-    (folder / "peers.svg").write_text(draw(f"A whole model of RoBERTa-base's shape shape, {m['cpu']}, {m['threads']} threads", data) + "\n")
+    (folder / "peers.svg").write_text(draw(f"A whole model of RoBERTa-base's shape, {m['cpu']}, {m['threads']} threads", data) + "\n")
 
 
 def numbers(text: str) -> list:

@@ -151,6 +151,30 @@ static void test_strides(void) {
     free(x); free(w); free(plain); free(r[0]); free(r[1]);
 }
 
+// NaN in one row of x, or in one column of the weights: there and nowhere else
+static void test_nan(enum ggml_type type, bool in_x) {
+    const int k = 320, m = 15, n = 70, row = 7, col = 41;
+    float * x = data_new(DATA_NORMAL, m, k, 1), * w = data_new(DATA_NORMAL, n, k, 2);
+    if (in_x) x[row*k + 300] = NAN;
+    for (int t = 0; t < n_tables; t++) {
+        mra_kernels_set(tables[t]);
+        struct graph g = graph_new();
+        struct mra_error err = {0};
+        const struct mra_dense d = { weights(&g, type, k, n, w), NULL };
+        if (!in_x) { // a scale of Q8_0, a value of F16
+            const uint16_t nan = 0x7e00;
+            memcpy((char *) g.in[g.n_in - 1].data + col*ggml_row_size(type, k) + ggml_row_size(type, 288), &nan, 2);
+        }
+        float * y = graph_run(&g, ggml_mra_linear(g.ctx, graph_input(&g, F32, k, m, 1, 1, x), &d, 1, false, NULL, 1, &err), 1);
+        int wrong = 0;
+        for (int i = 0; i < m; i++) for (int j = 0; j < n; j++) wrong += (isfinite(y[i*n + j]) != 0) == (in_x ? i == row : j == col);
+        CHECK(wrong == 0, "NaN in %s, %s: %s: %d values", in_x ? "x" : "w", ggml_type_name(type), tables[t]->name, wrong);
+        free(y);
+        graph_free(&g);
+    }
+    free(x); free(w);
+}
+
 static void test_norm(int n, int m) {
     float * x = data_new(DATA_NORMAL, m, n, 1), * w = data_new(DATA_NORMAL, 1, n, 2), * b = data_new(DATA_NORMAL, 1, n, 3);
     for (int64_t i = 0; i < (int64_t) n*m; i++) x[i] = 3*x[i] + 100; // a mean far from 0
@@ -176,6 +200,8 @@ int main(void) {
     for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) test_linear(&cases[i]);
     mra_kernels_set(NULL);
     test_strides();
+    for (int in_x = 0; in_x < 2; in_x++) { test_nan(Q8_0, in_x); test_nan(F16, in_x); }
+    mra_kernels_set(NULL);
     test_norm(768, 33);
     test_norm(1, 2);
     test_norm(37, 5);

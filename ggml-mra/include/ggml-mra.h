@@ -160,7 +160,7 @@ struct ggml_tensor * ggml_mra_norm(struct ggml_context * ctx, struct ggml_tensor
 
 bool         ggml_mra_is_node(const struct ggml_tensor * t);   // was t made by this library?
 const char * ggml_mra_op_name(const struct ggml_tensor * t);   // "pool", "block-score", ... or NULL
-const char * mra_isa(void);                                    // CPU kernels in use: "v4", "v3", "base", "neon", "ref" (env MRA_ISA)
+const char * mra_isa(void);                                    // CPU kernels in use: "v4-vnni", "v4", "v3-vnni", "v3", "base", "neon-dot", "neon", "ref" (env MRA_ISA)
 
 #ifdef __cplusplus
 }

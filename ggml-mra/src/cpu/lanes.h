@@ -26,6 +26,7 @@ typedef int32_t viu __attribute__((vector_size(4*VL), aligned(4), may_alias));
 INL vi   v_load_i(const void * p)    { return *(const viu *) p; }
 INL void v_store_i(void * p, vi v)   { *(viu *) p = v; }
 INL vi   v_set1_i(int32_t x)         { return x - (vi){0}; }
+INL vi   v_max_i(vi a, vi b)         { const vi m = a > b; return (a & m) | (b & ~m); }
 INL vf   v_to_float(vi x)            { return __builtin_convertvector(x, vf); }
 // nearest integer of |x| < 2^22
 INL vi   v_round(vf x)               { return (vi) (x + v_set1(12582912.0f)) - 0x4b400000; }
