@@ -1,12 +1,10 @@
-// Dense layers and layer norms as nodes. A dense layer's work items are blocks of rows x groups of columns, taken from a counter; results
-// do not depend on who takes what.
+// Dense layers and layer norms as nodes. A dense layer's work items are blocks of rows x groups of columns. Each block has a counter, and
+// each thread a block to begin with, so that it seldom has to prepare another one's rows; results do not depend on who takes what.
 #include "node.h"
 
 #include <stdatomic.h>
 
-enum { HEADER = 64 };
-
-// The scratch node's memory: the counter, then a slot for each thread that may take part.
+// The scratch node's memory: the counters, then a slot for each thread that may take part.
 static size_t slot_bytes(int64_t k, bool floats) { return MRA_ROUND_UP(mra_linear_scratch((int) k, floats), 64) + 64; }
 
 // rows of a work item, in equal shares of whole tiles
@@ -14,6 +12,9 @@ static int rows_per_item(int64_t m) {
     const int64_t n = (m + MRA_LINEAR_ROWS - 1)/MRA_LINEAR_ROWS;
     return n ? (int) MRA_ROUND_UP((m + n - 1)/n, 24) : MRA_LINEAR_ROWS;
 }
+
+static int    blocks_of(int64_t m)    { const int rows = rows_per_item(m); return (int) ((m + rows - 1)/rows); }
+static size_t counter_bytes(int64_t m) { return MRA_ROUND_UP(sizeof(atomic_int)*(size_t) blocks_of(m), 64); }
 
 static bool is_float(enum ggml_type type) { return type == GGML_TYPE_F32 || type == GGML_TYPE_F16; }
 
@@ -30,7 +31,19 @@ static struct mra_weights weights_of(const struct ggml_tensor * w, const struct 
 
 void mra_compute_scratch(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
     (void) p; (void) nth;
-    if (ith == 0) atomic_store((atomic_int *) dst->data, 0);
+    if (ith == 0) memset(dst->data, 0, counter_bytes(ggml_nrows(dst->src[0])));
+}
+
+// rows [i0, i1): n_group groups of up to `cols` columns, of the first weights, then of the next
+static void run_block(const struct mra_linear * a, const struct mra_weights * w, atomic_int * counter, int n_group, int cols, int i0, int i1, void * scratch) {
+    const struct mra_kernels * kern = mra_kernels_get();
+    bool prepared = false;
+    for (int g; (g = atomic_fetch_add(counter, 1)) < n_group; prepared = true) {
+        const struct mra_weights * v = w;
+        for (; g >= (v->n + cols - 1)/cols; v++) g -= (v->n + cols - 1)/cols;
+        if (!prepared) kern->linear_x(a, i0, i1, scratch);
+        kern->linear(a, v, i0, i1, g*cols, v->n - g*cols < cols ? v->n : (g + 1)*cols, scratch);
+    }
 }
 
 void mra_compute_linear(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
@@ -47,31 +60,18 @@ void mra_compute_linear(struct ggml_tensor * dst, const struct mra_node * p, int
         *(is_float(t->type) ? &a.floats : &a.integers) = true;
     }
     if (p->u.linear.res) { a.res = bias[n_bias]->data; a.stride_res = bias[n_bias]->nb[1]; }
-    const size_t slot = slot_bytes(a.k, a.floats);
-    if ((size_t) ith >= (ggml_nbytes(mem) - HEADER)/slot) return;
-    char * scratch = (char *) mem->data + HEADER + (size_t) ith*slot;
+    const int m = (int) ggml_nrows(x), rows = rows_per_item(m), n_block = blocks_of(m);
+    const size_t slot = slot_bytes(a.k, a.floats), header = counter_bytes(m);
+    if ((size_t) ith >= (ggml_nbytes(mem) - header)/slot) return;
+    char * scratch = (char *) mem->data + header + (size_t) ith*slot;
     scratch += (64 - (uintptr_t) scratch % 64) % 64;
 
-    const int m = (int) ggml_nrows(x), rows = rows_per_item(m), n_block = (m + rows - 1)/rows;
-    // columns of an item: all, unless there are too few blocks of rows to share out evenly
-    int cols = 1 << 20;
-    if (n_block < 8*nth) {
-        const int64_t split = (8*nth + n_block - 1)/n_block;
-        cols = (int) MRA_ROUND_UP((first + split - 1)/split, MRA_LINEAR_COLS);
-        cols = cols < 4*MRA_LINEAR_COLS ? 4*MRA_LINEAR_COLS : cols;
-    }
+    const int64_t split = (16*nth + n_block - 1)/n_block; // groups of columns per block: at least 16 items for a thread
+    const int cols = (int) MRA_ROUND_UP((first + split - 1)/split, MRA_LINEAR_COLS);
     for (int i = 0; i < n_w; i++) n_group += (w[i].n + cols - 1)/cols;
-    const struct mra_kernels * kern = mra_kernels_get();
-    int held = -1;
-    for (int64_t t; (t = atomic_fetch_add((atomic_int *) mem->data, 1)) < n_block*n_group; ) {
-        const int b = (int) (t/n_group), i0 = b*rows, i1 = i0 + rows < m ? i0 + rows : m;
-        int64_t g = t % n_group;
-        int i = 0;
-        for (; g >= (w[i].n + cols - 1)/cols; i++) g -= (w[i].n + cols - 1)/cols;
-        const int n0 = (int) g*cols, n1 = w[i].n - n0 < cols ? w[i].n : n0 + cols;
-        if (held != b) kern->linear_x(&a, i0, i1, scratch);
-        held = b;
-        kern->linear(&a, &w[i], i0, i1, n0, n1, scratch);
+    for (int t = 0; t < n_block; t++) {
+        const int b = (int) ((t + (int64_t) ith*n_block/nth) % n_block);
+        run_block(&a, w, (atomic_int *) mem->data + b, (int) n_group, cols, b*rows, (b + 1)*rows < m ? (b + 1)*rows : m, scratch);
     }
 }
 
@@ -129,7 +129,7 @@ struct ggml_tensor * ggml_mra_linear(struct ggml_context * ctx, struct ggml_tens
         p.u.linear.bias |= (uint8_t) ((w[i].b != NULL) << i);
     }
     src[2 + 2*n_w] = residual;
-    const int64_t bytes = HEADER + mra_slots(n_threads)*(int64_t) slot_bytes(x->ne[0], floats);
+    const int64_t bytes = (int64_t) counter_bytes(ggml_nrows(x)) + mra_slots(n_threads)*(int64_t) slot_bytes(x->ne[0], floats);
     src[1] = mra_node_new(ctx, GGML_TYPE_I8, bytes, 1, 1, 1, (struct ggml_tensor *[]) { x }, 1, (struct mra_node) { .kind = MRA_KIND_SCRATCH }, "mra_scratch", err);
     if (!src[1]) return NULL;
     return mra_node_new(ctx, GGML_TYPE_F32, n, x->ne[1], x->ne[2], x->ne[3], src, 3 + 2*n_w, p, "mra_linear", err);
