@@ -37,6 +37,7 @@ demo: configure
 bench: build
 	$(BUILD)/bin/mra-bench peak
 	$(BUILD)/bin/mra-bench attn -n 512,4096,16384 --frame exact --frame mra2 --frame columns --budget 1/16,1/8
+	$(BUILD)/bin/mra-bench linear --type q8_0 --type q4_k --type f16
 	$(BUILD)/bin/mra-bench linear --type f32 --type f16 --type q8_0 --type q4_0 --type q4_k
 
 bench-peers: build

@@ -16,7 +16,7 @@ enum {
     MRA_PAD         = 16, // packed rows are padded with zeros to a multiple of this
     MRA_PANEL       = 32, // block columns per panel of the packed block statistics
     MRA_LINEAR_ROWS = 288, // rows of a dense layer's work item, at most
-    MRA_LINEAR_COLS = 32,  // its columns are a multiple of this, but for the last
+    MRA_LINEAR_COLS = 32, // its columns are a multiple of this, but for the last
 };
 
 #define MRA_ROUND_UP(x, m) (((x) + (m) - 1)/(m)*(m))
