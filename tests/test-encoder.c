@@ -1,25 +1,10 @@
 // The encoder against the outputs of transformers (golden/models), and what must not change a result: batches, packing, chunks,
 // threads, copies of the weights, fused weights, and the way tokens are given.
+#include "encoder-golden.h"
 #include "gguf-edit.h"
-#include "harness.h"
-#include "mra-encoder.h"
-#include "../examples/common/npy.h"
 
 #include <pthread.h>
 #include <unistd.h>
-
-static const char * dir;
-static char tmp[] = "/tmp/test-encoder-XXXXXX";
-
-struct golden {
-    const char *       name;
-    char               path[1024]; // f32 copy of the model
-    struct mra_model * model;
-    struct npy         hidden, mean, logits, mlm;
-    int32_t *          ids, * types;
-    struct mra_seq     seqs[32];
-    int                n_seq;
-};
 
 static const struct model_case { const char * name, * family, * label; int n_class; bool has_mra; enum mra_problem problem; } models[] = {
     { "roberta",     "roberta",     "class 1", 3, false, MRA_PROBLEM_SINGLE },
@@ -29,125 +14,6 @@ static const struct model_case { const char * name, * family, * label; int n_cla
     { "mra-sparse",  "mra",         "class 1", 2, true,  MRA_PROBLEM_SINGLE },
 };
 #define N_MODELS ((int) (sizeof(models)/sizeof(models[0])))
-
-static void give_up(void) { exit(summary("test-encoder") ? 1 : 1); }
-
-static struct mra_model * load(const char * path, const struct mra_model_params * p) {
-    struct mra_error err;
-    struct mra_model * m = mra_model_load(path, p, &err);
-    CHECK(m, "%s", err.msg);
-    if (!m) give_up();
-    return m;
-}
-
-static const char * temp_path(const char * name) {
-    static char path[4][1024];
-    static int  next;
-    char * p = path[next++ % 4];
-    snprintf(p, sizeof(path[0]), "%s/%s.gguf", tmp, name);
-    return p;
-}
-
-static struct npy read_npy(const char * name, const char * suffix) {
-    char path[1024];
-    struct npy a;
-    struct mra_error err;
-    snprintf(path, sizeof(path), "%s/%s.%s.npy", dir, name, suffix);
-    CHECK(npy_read(&a, path, &err) == MRA_OK, "%s", err.msg);
-    if (!a.data) give_up();
-    return a;
-}
-
-static int32_t * read_ints(const char * name, const char * suffix, int64_t * n) {
-    struct npy a = read_npy(name, suffix);
-    int32_t * x = malloc((size_t) (a.n + 1)*sizeof(*x));
-    for (int64_t i = 0; i < a.n; i++) x[i] = (int32_t) a.data[i];
-    *n = a.n;
-    npy_free(&a);
-    return x;
-}
-
-// The files hold f16 weights, for which ggml rounds activations to f16 too; as f32 nothing is lost.
-static struct golden golden_open(const char * name) {
-    struct golden g = { .name = name, .hidden = read_npy(name, "hidden"), .mean = read_npy(name, "mean"), .logits = read_npy(name, "logits"), .mlm = read_npy(name, "mlm") };
-    char path[1024];
-    struct mra_error err;
-    snprintf(path, sizeof(path), "%s/%s.gguf", dir, name);
-    snprintf(g.path, sizeof(g.path), "%s/%s.gguf", tmp, name);
-    CHECK(mra_quantize(path, g.path, &(struct mra_quantize_params) { .type = GGML_TYPE_F32, .n_threads = 1 }, NULL, &err) == MRA_OK, "%s", err.msg);
-    g.model = load(g.path, NULL);
-    int64_t n, n_seq;
-    g.ids   = read_ints(name, "ids", &n);
-    g.types = read_ints(name, "types", &n);
-    int32_t * lengths = read_ints(name, "lengths", &n_seq), at = 0;
-    for (int64_t i = 0; i < n_seq && i < 32; i++) {
-        g.seqs[g.n_seq++] = (struct mra_seq) { .n = lengths[i], .ids = g.ids + at, .types = g.types + at };
-        at += lengths[i];
-    }
-    CHECK(at == n && g.n_seq > 1, "%s: lengths do not add up", name);
-    free(lengths);
-    return g;
-}
-
-static void golden_close(struct golden * g) {
-    mra_model_free(g->model);
-    npy_free(&g->hidden); npy_free(&g->mean); npy_free(&g->logits); npy_free(&g->mlm);
-    free(g->ids);
-    free(g->types);
-    unlink(g->path);
-}
-
-static struct mra_context * context(const struct mra_model * m, struct mra_context_params p) {
-    struct mra_error err;
-    struct mra_context * ctx = mra_context_new(m, &p, &err);
-    CHECK(ctx, "%s", err.msg);
-    if (!ctx) give_up();
-    return ctx;
-}
-
-static struct mra_context_params threads(int n) {
-    struct mra_context_params p = mra_context_params_default();
-    p.n_threads = n;
-    return p;
-}
-
-static struct mra_result encode(struct mra_context * ctx, const struct mra_seq * seqs, int n_seq, struct mra_output want) {
-    struct mra_result r;
-    struct mra_error err = {0};
-    CHECK(mra_encode(ctx, seqs, n_seq, &want, &r, &err) == MRA_OK, "%s", err.msg);
-    return r;
-}
-
-// a context of its own; malloc'ed
-static float * encode_new(const struct mra_model * m, struct mra_context_params p, const struct mra_seq * seqs, int n_seq, struct mra_output want) {
-    struct mra_context * ctx = context(m, p);
-    const struct mra_result r = encode(ctx, seqs, n_seq, want);
-    const size_t n = (size_t) (r.n_rows*r.n_cols)*sizeof(float);
-    float * x = malloc(n + 4);
-    if (r.data) memcpy(x, r.data, n);
-    mra_context_free(ctx);
-    return x;
-}
-
-static double max_diff(const float * a, const float * b, int64_t n) {
-    double worst = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double e = fabs((double) a[i] - b[i]);
-        if (!(e <= worst)) worst = isfinite(e) ? e : INFINITY;
-    }
-    return worst;
-}
-
-static double diff(struct mra_result r, const struct npy * w) {
-    const int64_t n_cols = w->n_dim > 1 ? w->shape[1] : 1;
-    return !r.data || r.n_rows != w->shape[0] || r.n_cols != n_cols ? INFINITY : max_diff(r.data, w->data, w->n);
-}
-
-static const struct mra_at mlm_at[6] = { {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5} };
-static struct mra_output tokens(void)  { return (struct mra_output) { .kind = MRA_OUTPUT_TOKENS }; }
-static struct mra_output classes(void) { return (struct mra_output) { .kind = MRA_OUTPUT_CLASS }; }
-static struct mra_output mlm(void)     { return (struct mra_output) { .kind = MRA_OUTPUT_MLM, .at = mlm_at, .n_at = 6 }; }
-static struct mra_output pooled(enum mra_pooling p) { return (struct mra_output) { .kind = MRA_OUTPUT_POOLED, .pooling = p, .normalize = -1 }; }
 
 static void against_goldens(const struct golden * g, const struct mra_model * model, struct mra_context_params p, const char * what, double tol) {
     struct mra_context * ctx = context(model, p);
@@ -485,8 +351,7 @@ static void check_requests(const struct golden * g) {
 
 int main(int argc, char ** argv) {
     if (argc != 2) { fprintf(stderr, "usage: %s golden/models\n", argv[0]); return 2; }
-    dir = argv[1];
-    if (!mkdtemp(tmp)) { perror(tmp); return 1; }
+    goldens_begin(argv[1]);
     for (int i = 0; i < N_MODELS; i++) {
         struct golden g = golden_open(models[i].name);
         check_info(&g, &models[i]);
@@ -496,7 +361,7 @@ int main(int argc, char ** argv) {
         against_goldens(&g, g.model, plain, "ggml's operators", 1e-4);
         if (!models[i].has_mra) { // rounding moves the choice of cells
             char path[1024];
-            snprintf(path, sizeof(path), "%s/%s.gguf", dir, g.name);
+            snprintf(path, sizeof(path), "%s/%s.gguf", argv[1], g.name);
             struct mra_model * f16 = load(path, NULL);
             against_goldens(&g, f16, threads(1), "f16", 1e-2);
             mra_model_free(f16);
@@ -513,6 +378,6 @@ int main(int argc, char ** argv) {
         if (i == 0 || models[i].has_mra) check_parallel(&g);
         golden_close(&g);
     }
-    rmdir(tmp);
+    goldens_end();
     return summary("test-encoder");
 }
