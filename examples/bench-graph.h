@@ -1,6 +1,7 @@
 // Contenders as graphs on one engine, built and allocated once, and their times.
 #pragma once
 
+#include "common/compare.h"
 #include "bench.h"
 
 #include "ggml-alloc.h"
@@ -35,5 +36,3 @@ struct timing { double ms, min_ms; int reps; }; // ms: median
 // Times those of n graphs that are not NULL, taking turns. reps 0: as many as make sense.
 enum mra_status measure(struct bench_graph * const * g, int n, const struct engine * e, int reps, struct timing * t, struct mra_error * err);
 
-// ||a - b|| / ||b||, infinite if a has a value that is not finite
-double relative_error(const float * a, const float * b, int64_t n);

@@ -133,15 +133,6 @@ double max_error(const float * a, const float * b, int64_t n) {
 #endif
     return e/m;
 }
-double rel_error(const float * a, const float * b, int64_t n) {
-    double e = 0, m = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(a[i])) return INFINITY;
-        e += ((double) a[i] - b[i])*((double) a[i] - b[i]);
-        m += (double) b[i]*b[i];
-    }
-    return m > 0 ? sqrt(e/m) : e > 0 ? INFINITY : 0;
-}
 
 void check_failed(void) { if (getenv("MRA_FAIL_FAST")) exit(1); }
 

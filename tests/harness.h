@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ggml-mra.h"
+#include "../examples/common/compare.h"
 #include "../ggml-mra/src/kernels.h"
 
 #include "ggml-alloc.h"
@@ -55,8 +56,6 @@ void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads);
 
 // max |a - b| / max(1, max |b|); infinite for NaN or Inf in a
 double max_error(const float * a, const float * b, int64_t n);
-// ||a - b|| / ||b||
-double rel_error(const float * a, const float * b, int64_t n);
 
 extern int n_checks, n_failed;
 // counts; prints the line on failure. what: printf arguments

@@ -94,7 +94,7 @@ static void times(char * line, size_t size, int max_n) {
         printf("%8d", n);
         for (int i = 0; i < N_ATTENTION; i++) printf("%14.3f", ms[i] = time_attention((enum attention) i, n, out[i]));
         printf("\n");
-        const double exact = rel_error(out[EXACT], out[FLASH], n_out), columns = rel_error(out[COLUMNS], out[EXACT], n_out);
+        const double exact = relative_error(out[EXACT], out[FLASH], n_out), columns = relative_error(out[COLUMNS], out[EXACT], n_out);
         CHECK(ms[FLASH] < 0 || exact < 5e-3, "n = %d: exact differs from flash attention by %.1e", n, exact);
         CHECK(columns < .7, "n = %d: columns differs from exact by %.2f", n, columns);
         const size_t at = strlen(line);

@@ -58,7 +58,7 @@ int main(int argc, char ** argv) {
         const int before = fake_cuda_nodes();
         const struct mra_output want = { .kind = (enum mra_output_kind) kind };
         float * a = encode(path, "CPU", p, seqs, 3, want, &n_cpu), * b = encode(path, "FAKE0", p, seqs, 3, want, &n_dev);
-        const double e = a && b && n_cpu == n_dev ? rel_error(b, a, n_cpu) : INFINITY;
+        const double e = a && b && n_cpu == n_dev ? relative_error(b, a, n_cpu) : INFINITY;
         CHECK(e < TOLERANCE, "%s %s, output %d, without kind %d: error %.1e", cases[i].model, cases[i].frame ? cases[i].frame : "", kind, fake.refuse, e);
         CHECK(fake_cuda_nodes() > before, "%s: no CUDA kernel was used", cases[i].model);
         if (k == 0) printf("%-12s %-8s output %d: error %.1e, %d nodes by CUDA kernels\n", cases[i].model, cases[i].frame ? cases[i].frame : "", kind, e, fake_cuda_nodes() - before);

@@ -237,7 +237,7 @@ static void check_attention(const struct golden * g) {
     float * fine  = attend(m, MRA_ATTENTION_AUTO,  "columns", .125f, seqs, 3);
     float * mra2  = attend(m, MRA_ATTENTION_MRA,   "mra2",    1,     seqs, 3);
     float * half  = attend(m, MRA_ATTENTION_MRA,   "mra2",    .5f,   seqs, 3);
-    const double e_cols = rel_error(cols, exact, n0), e_half = rel_error(half, exact, n0);
+    const double e_cols = relative_error(cols, exact, n0), e_half = relative_error(half, exact, n0);
     printf("%-12s n = 1500: columns 1/8 %.3f, mra2 1/2 %.3f off exact\n", g->name, e_cols, e_half);
     CHECK(max_diff(full, exact, n0 + n1 + n2) <= 2e-5, "the whole budget is not exact attention");
     CHECK(max_diff(mra2, exact, n0 + n1 + n2) <= 5e-5, "MRA-2 with the whole budget is %.1e off exact attention", max_diff(mra2, exact, n0 + n1 + n2));
@@ -245,7 +245,7 @@ static void check_attention(const struct golden * g) {
     CHECK(e_half > 1e-4 && e_half < .5, "MRA-2, 1/2 is %.3g off", e_half);
     CHECK(max_diff(fine, cols, n0) <= 2e-5, "auto is not `attn` above 1024 tokens");
     CHECK(max_diff(fine + n0, exact + n0, n1 + n2) <= 2e-5, "auto is not exact up to 1024 tokens");
-    CHECK(rel_error(cols + n0, exact + n0, n1) > 1e-4, "MRA is exact at 1024 tokens");
+    CHECK(relative_error(cols + n0, exact + n0, n1) > 1e-4, "MRA is exact at 1024 tokens");
     float * all[] = { exact, cols, full, fine, mra2, half };
     for (int i = 0; i < 6; i++) free(all[i]);
 

@@ -60,7 +60,7 @@ static void test_case(const char * dir, const struct golden * c, const struct np
             double worst = 0;
             for (int r = 0; r < n_row; r++) worst = fmax(worst, max_error(ah + (int64_t) r*STEP*D, want.data + ((int64_t) h*n_row + r)*D, D));
             CHECK(worst <= 1e-4, "%s head %d: %s differs from numpy by %.1e", c->name, h, tables[t]->name, worst);
-            const double error = rel_error(ah, e + (int64_t) h*c->n*D, (int64_t) c->n*D);
+            const double error = relative_error(ah, e + (int64_t) h*c->n*D, (int64_t) c->n*D);
             CHECK(fabs(error - c->error[h]) <= 1e-4, "%s head %d: %s has error %.5f, numpy %.5f", c->name, h, tables[t]->name, error, c->error[h]);
         }
         free(a); free(e);

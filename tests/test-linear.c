@@ -2,6 +2,9 @@
 // batches bit for bit.
 #include "harness.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 static const struct mra_kernels * tables[12];
 static int n_tables;
 
@@ -111,12 +114,12 @@ static void test_linear(const struct linear_case * c) {
     const int64_t n_out = (int64_t) c->m*d.n;
     mra_kernels_set(&mra_kernels_ref);
     float * ref = run(c, &d, 0, c->m, 1, false), * by = run(c, &d, 0, c->m, 2, true);
-    const double ggml = rel_error(by, ref, n_out);
+    const double ggml = relative_error(by, ref, n_out);
     CHECK(ggml < 2e-2 || c->outlier > 0, "%s: the reference is not what ggml computes: %.1e", c->name, ggml);
     for (int t = 1; t < n_tables; t++) {
         mra_kernels_set(tables[t]);
         float * a = run(c, &d, 0, c->m, 1, false);
-        const double e = rel_error(a, ref, n_out), tol = tolerance(c, tables[t]);
+        const double e = relative_error(a, ref, n_out), tol = tolerance(c, tables[t]);
         CHECK(e <= tol, "%s: %s differs from the reference by %.2e", c->name, tables[t]->name, e);
         CHECK(tol <= 2e-6 || c->outlier < 0 || e <= ratio(c, tables[t])*ggml, "%s: %s has error %.2e, ggml's product %.2e", c->name, tables[t]->name, e, ggml);
         for (int threads = 2; threads <= 4; threads++) {
@@ -175,6 +178,28 @@ static void test_nan(enum ggml_type type, bool in_x) {
     free(x); free(w);
 }
 
+// weights that end where memory ends, as those of a mapped file may: nothing behind them is read
+static void test_edge(enum ggml_type type, enum mra_weight_type kind) {
+    const int k = 256, m = 5, n = 33;
+    const size_t row = ggml_row_size(type, k), page = (size_t) sysconf(_SC_PAGESIZE), room = MRA_ROUND_UP(row*n, page);
+    char * mem = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), * end = mem + room;
+    CHECK(mem != MAP_FAILED && mprotect(end, page, PROT_NONE) == 0, "no guarded memory");
+    float * x = data_new(DATA_NORMAL, m, k, 1), * f = data_new(DATA_NORMAL, n, k, 2), y[2][5*33];
+    if (type == F16) ggml_fp32_to_fp16_row(f, (ggml_fp16_t *) (end - row*n), (int64_t) k*n);
+    else ggml_quantize_chunk(type, f, end - row*n, 0, n, k, NULL);
+    const struct mra_weights w = { end - row*n, row, row, kind, ggml_get_type_traits(type)->to_float, NULL, n, 0 };
+    struct mra_linear a = { .x = (const char *) x, .stride_x = k*sizeof(float), .stride_y = n*sizeof(float), .k = k, .floats = type == F16, .integers = type != F16 };
+    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, true), 64));
+    for (int t = 0; t < n_tables; t++) {
+        a.y = (char *) y[t > 0];
+        tables[t]->linear_x(&a, 0, m, scratch);
+        tables[t]->linear(&a, &w, 0, m, 0, n, scratch);
+        CHECK(relative_error(y[t > 0], y[0], (int64_t) m*n) < 2e-2, "at the end of memory: %s", tables[t]->name);
+    }
+    free(x); free(f); free(scratch);
+    munmap(mem, room + page);
+}
+
 static void test_norm(int n, int m) {
     float * x = data_new(DATA_NORMAL, m, n, 1), * w = data_new(DATA_NORMAL, 1, n, 2), * b = data_new(DATA_NORMAL, 1, n, 3);
     for (int64_t i = 0; i < (int64_t) n*m; i++) x[i] = 3*x[i] + 100; // a mean far from 0
@@ -201,6 +226,10 @@ int main(void) {
     mra_kernels_set(NULL);
     test_strides();
     for (int in_x = 0; in_x < 2; in_x++) { test_nan(Q8_0, in_x); test_nan(F16, in_x); }
+    test_edge(Q8_0, MRA_W_Q8_0);
+    test_edge(GGML_TYPE_Q4_0, MRA_W_Q4_0);
+    test_edge(GGML_TYPE_Q4_K, MRA_W_ANY);
+    test_edge(F16, MRA_W_F16);
     mra_kernels_set(NULL);
     test_norm(768, 33);
     test_norm(1, 2);

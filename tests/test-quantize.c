@@ -109,7 +109,7 @@ static void check_type(const struct type_case * c) {
         CHECK(y->type == want, "%s: %s is %s", c->name, ggml_get_name(x), ggml_type_name(y->type));
         if (same) { CHECK(memcmp(x->data, y->data, ggml_nbytes(x)) == 0, "%s: %s changed", c->name, ggml_get_name(x)); continue; }
         float * fx = floats(x), * fy = floats(y);
-        const double e = rel_error(fy, fx, ggml_nelements(x));
+        const double e = relative_error(fy, fx, ggml_nelements(x));
         CHECK(e <= fmax(c->error, 1e-3), "%s: %s is %.3g off", c->name, ggml_get_name(x), e);
         free(fx);
         free(fy);

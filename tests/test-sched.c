@@ -56,7 +56,7 @@ int main(void) {
     for (int i = 0; i < 5; i++) {
         float * one = run(frames[i], 1, 3), * four = run(frames[i], 4, 3);
         CHECK(memcmp(one, four, OUT*sizeof(float)) == 0, "%s: 4 threads give other bits than 1", frames[i]);
-        CHECK(rel_error(one, flash, OUT) < (i < 2 ? .6 : 1), "%s: error %.2f against exact attention", frames[i], rel_error(one, flash, OUT));
+        CHECK(relative_error(one, flash, OUT) < (i < 2 ? .6 : 1), "%s: error %.2f against exact attention", frames[i], relative_error(one, flash, OUT));
         free(one); free(four);
     }
     free(flash); free(exact);
