@@ -10,12 +10,7 @@ endif()
 set(root ${BUILD}/cuda-build)
 file(REMOVE_RECURSE ${root})
 
-function(run)
-    execute_process(COMMAND ${ARGN} RESULT_VARIABLE rc OUTPUT_VARIABLE out ERROR_VARIABLE out)
-    if (rc)
-        message(FATAL_ERROR "${ARGN}\nfailed (${rc}):\n${out}")
-    endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 if (NOT GGML) # built here: as it would be installed
     run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${root}/usr)

@@ -110,6 +110,25 @@ float * encode_new(const struct mra_model * m, struct mra_context_params p, cons
     return x;
 }
 
+struct encoded encode_on(const char * path, const char * device, struct mra_context_params p, const struct mra_seq * seqs, int n_seq, struct mra_output want) {
+    struct mra_error err = {0};
+    struct mra_result r = {0};
+    struct encoded e = {0};
+    struct mra_model * m = mra_model_load(path, &(struct mra_model_params) { .device = device }, &err);
+    struct mra_context * ctx = m ? mra_context_new(m, &p, &err) : NULL;
+    CHECK(ctx && mra_encode(ctx, seqs, n_seq, &want, &r, &err) == MRA_OK, "%s on %s: %s", path, device, err.msg);
+    if (r.data) {
+        e.n = r.n_rows*r.n_cols;
+        e.x = malloc((size_t) e.n*sizeof(float));
+        memcpy(e.x, r.data, (size_t) e.n*sizeof(float));
+        e.noted = *mra_context_note(ctx) != 0;
+        snprintf(e.device, sizeof(e.device), "%s", mra_model_info(m).device);
+    }
+    mra_context_free(ctx);
+    mra_model_free(m);
+    return e;
+}
+
 double max_diff(const float * a, const float * b, int64_t n) {
     double worst = 0;
     for (int64_t i = 0; i < n; i++) {

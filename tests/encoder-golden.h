@@ -28,6 +28,11 @@ struct mra_context * context(const struct mra_model * m, struct mra_context_para
 struct mra_context_params threads(int n);
 struct mra_result encode(struct mra_context * ctx, const struct mra_seq * seqs, int n_seq, struct mra_output want);
 float * encode_new(const struct mra_model * m, struct mra_context_params p, const struct mra_seq * seqs, int n_seq, struct mra_output want); // a context of its own; malloc'ed
+
+// a model of its own, on a device by name; x malloc'ed, NULL: failed, which is counted. noted: mra_context_note() says something
+struct encoded { float * x; int64_t n; bool noted; char device[32]; };
+struct encoded encode_on(const char * path, const char * device, struct mra_context_params p, const struct mra_seq * seqs, int n_seq, struct mra_output want);
+
 double max_diff(const float * a, const float * b, int64_t n);
 double diff(struct mra_result r, const struct npy * w); // infinite where the shapes differ
 

@@ -3,13 +3,7 @@
 set(root ${BUILD}/install-test)
 file(REMOVE_RECURSE ${root})
 
-function(run)
-    execute_process(COMMAND ${ARGN} RESULT_VARIABLE rc OUTPUT_VARIABLE out ERROR_VARIABLE out)
-    if (rc)
-        message(FATAL_ERROR "${ARGN}\nfailed (${rc}):\n${out}")
-    endif()
-    set(out "${out}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${root}/usr)
 foreach(file include/ggml-mra.h include/ggml-mra-backend.h include/mra-encoder.h include/mra-error.h include/mra-tokenizer.h)

@@ -1,30 +1,12 @@
 // A whole encoder on a fake device with a companion whose executor runs the CUDA kernels, emulated on the host; against the CPU. Attention
 // multiplies in F16 there. Also with nodes that are left to the CPU: the two lay a pack out differently.
+#include "encoder-golden.h"
 #include "fake-cuda.h"
 #include "fake-device.h"
-#include "harness.h"
-#include "mra-encoder.h"
 
 #include "../ggml-mra/src/node-params.h"
 
 #define TOLERANCE 2e-3
-
-static float * encode(const char * path, const char * device, struct mra_context_params p, const struct mra_seq * seqs, int n_seq, struct mra_output want, int64_t * n) {
-    struct mra_error err = {0};
-    struct mra_result r = {0};
-    float * x = NULL;
-    struct mra_model * m = mra_model_load(path, &(struct mra_model_params) { .device = device }, &err);
-    struct mra_context * ctx = m ? mra_context_new(m, &p, &err) : NULL;
-    CHECK(ctx && mra_encode(ctx, seqs, n_seq, &want, &r, &err) == MRA_OK, "%s on %s: %s", path, device, err.msg);
-    if (r.data) {
-        *n = r.n_rows*r.n_cols;
-        x = malloc((size_t) *n*sizeof(float));
-        memcpy(x, r.data, (size_t) *n*sizeof(float));
-    }
-    mra_context_free(ctx);
-    mra_model_free(m);
-    return x;
-}
 
 int main(int argc, char ** argv) {
     if (argc != 2) { fprintf(stderr, "usage: %s golden/models\n", argv[0]); return 2; }
@@ -54,16 +36,15 @@ int main(int argc, char ** argv) {
             p.attn.budget = cases[i].budget;
             CHECK(mra_attn_params_parse(&p.attn, cases[i].frame, &err) == MRA_OK, "%s", err.msg);
         }
-        int64_t n_cpu = 0, n_dev = 0;
         const int before = fake_cuda_nodes();
         const struct mra_output want = { .kind = (enum mra_output_kind) kind };
-        float * a = encode(path, "CPU", p, seqs, 3, want, &n_cpu), * b = encode(path, "FAKE0", p, seqs, 3, want, &n_dev);
-        const double e = a && b && n_cpu == n_dev ? relative_error(b, a, n_cpu) : INFINITY;
+        const struct encoded a = encode_on(path, "CPU", p, seqs, 3, want), b = encode_on(path, "FAKE0", p, seqs, 3, want);
+        const double e = a.x && b.x && a.n == b.n ? relative_error(b.x, a.x, a.n) : INFINITY;
         CHECK(e < TOLERANCE, "%s %s, output %d, without kind %d: error %.1e", cases[i].model, cases[i].frame ? cases[i].frame : "", kind, fake.refuse, e);
         CHECK(fake_cuda_nodes() > before, "%s: no CUDA kernel was used", cases[i].model);
         if (k == 0) printf("%-12s %-8s output %d: error %.1e, %d nodes by CUDA kernels\n", cases[i].model, cases[i].frame ? cases[i].frame : "", kind, e, fake_cuda_nodes() - before);
-        free(a);
-        free(b);
+        free(a.x);
+        free(b.x);
     }
     return summary("test-encoder-cuda");
 }
