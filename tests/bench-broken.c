@@ -40,14 +40,14 @@ static void columns(const struct mra_head * a, int x0, void * scratch) {
 static void linear_x(const struct mra_linear * a, int i0, int i1, void * scratch) {
     struct mra_linear b = *a;
     if (bug("linear-misses-input")) b.k -= 32;
-    intact->linear_x(&b, i0, i1, scratch);
+    intact->dense.linear_x(&b, i0, i1, scratch);
 }
 static void linear(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch) {
     struct mra_linear b = *a;
     struct mra_weights v = *w;
     if (bug("linear-misses-input")) b.k -= 32;
     v.row_bytes = w->row_bytes*(size_t) b.k/(size_t) a->k;
-    intact->linear(&b, &v, i0, i1 - (bug("linear-misses-row") ? 1 : 0), n0, n1, scratch);
+    intact->dense.linear(&b, &v, i0, i1 - (bug("linear-misses-row") ? 1 : 0), n0, n1, scratch);
 }
 
 const struct mra_kernels * __wrap_mra_kernels_get(void) {
@@ -58,8 +58,7 @@ const struct mra_kernels * __wrap_mra_kernels_get(void) {
         broken = *k;
         broken.attend   = attend;
         broken.columns  = columns;
-        broken.linear_x = linear_x;
-        broken.linear   = linear;
+        broken.dense    = (struct mra_dense_kernels) { linear_x, linear };
     }
     return &broken;
 }

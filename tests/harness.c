@@ -184,9 +184,8 @@ int kernel_tables(const struct mra_kernels ** out, int max) {
 #ifdef MRA_TEST_WIDE
 static const struct mra_kernels * with_dense(struct mra_kernels * k, const struct mra_dense_kernels * dense, const char * name) {
     *k = *mra_kernels_by_name("v3");
-    k->name     = name;
-    k->linear_x = dense->linear_x;
-    k->linear   = dense->linear;
+    k->name  = name;
+    k->dense = *dense;
     return k;
 }
 #endif

@@ -192,8 +192,8 @@ static void test_edge(enum ggml_type type, enum mra_weight_type kind) {
     void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, true), 64));
     for (int t = 0; t < n_tables; t++) {
         a.y = (char *) y[t > 0];
-        tables[t]->linear_x(&a, 0, m, scratch);
-        tables[t]->linear(&a, &w, 0, m, 0, n, scratch);
+        tables[t]->dense.linear_x(&a, 0, m, scratch);
+        tables[t]->dense.linear(&a, &w, 0, m, 0, n, scratch);
         CHECK(relative_error(y[t > 0], y[0], (int64_t) m*n) < 2e-2, "at the end of memory: %s", tables[t]->name);
     }
     free(x); free(f); free(scratch);

@@ -86,6 +86,14 @@ struct mra_linear {
     bool         floats, integers; // kinds of weights that x will meet: F32 and F16, all others
 };
 
+struct mra_dense_kernels {
+    // Rows [i0, i1) of x, at most MRA_LINEAR_ROWS, into scratch, in the form linear wants them.
+    void (*linear_x)(const struct mra_linear * a, int i0, int i1, void * scratch);
+
+    // y for the rows that linear_x took, columns [n0, n1) of w; n0 is a multiple of MRA_LINEAR_COLS
+    void (*linear)(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
+};
+
 struct mra_kernels {
     const char * name;
 
@@ -115,11 +123,7 @@ struct mra_kernels {
     // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
     void (*columns)(const struct mra_head * a, int x0, void * scratch);
 
-    // Rows [i0, i1) of x, at most MRA_LINEAR_ROWS, into scratch, in the form linear wants them.
-    void (*linear_x)(const struct mra_linear * a, int i0, int i1, void * scratch);
-
-    // y for the rows that linear_x took, columns [n0, n1) of w; n0 is a multiple of MRA_LINEAR_COLS
-    void (*linear)(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
+    struct mra_dense_kernels dense;
 
     // y = (x - mean)/sqrt(var + eps)*w + b over n values; y may be x
     void (*norm)(float * y, const float * x, const float * w, const float * b, int n, float eps);
@@ -137,10 +141,6 @@ extern const struct mra_kernels mra_kernels_v4;   // AVX-512 F, BW, DQ, VL
 extern const struct mra_kernels mra_kernels_neon;
 
 // Dense layers of CPUs with dot products of bytes, which are else like v3, v4 and neon: the tables "v3-vnni", "v4-vnni", "neon-dot".
-struct mra_dense_kernels {
-    void (*linear_x)(const struct mra_linear * a, int i0, int i1, void * scratch);
-    void (*linear)(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
-};
 extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot;
 
 // The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this CPU.

@@ -36,7 +36,7 @@ void mra_compute_scratch(struct ggml_tensor * dst, const struct mra_node * p, in
 
 // rows [i0, i1): n_group groups of up to `cols` columns, of the first weights, then of the next
 static void run_block(const struct mra_linear * a, const struct mra_weights * w, atomic_int * counter, int n_group, int cols, int i0, int i1, void * scratch) {
-    const struct mra_kernels * kern = mra_kernels_get();
+    const struct mra_dense_kernels * kern = &mra_kernels_get()->dense;
     bool prepared = false;
     for (int g; (g = atomic_fetch_add(counter, 1)) < n_group; prepared = true) {
         const struct mra_weights * v = w;

@@ -70,10 +70,9 @@ static struct mra_kernels made[N_ENTRIES];
 
 __attribute__((constructor)) static void make_tables(void) {
     for (int i = 0; i < N_ENTRIES; i++) if (entries[i].dense) {
-        made[i]          = *entries[i].kernels;
-        made[i].name     = entries[i].name;
-        made[i].linear_x = entries[i].dense->linear_x;
-        made[i].linear   = entries[i].dense->linear;
+        made[i]       = *entries[i].kernels;
+        made[i].name  = entries[i].name;
+        made[i].dense = *entries[i].dense;
     }
 }
 

@@ -32,7 +32,6 @@ const struct mra_kernels mra_kernels_ref = {
     .pack    = no_pack,
     .attend  = mra_ref_attend,
     .columns = mra_ref_columns,
-    .linear_x = mra_ref_linear_x,
-    .linear   = mra_ref_linear,
-    .norm     = mra_ref_norm,
+    .dense   = { mra_ref_linear_x, mra_ref_linear },
+    .norm    = mra_ref_norm,
 };
