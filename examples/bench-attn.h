@@ -7,63 +7,72 @@
 
 // ---- inputs (bench-data.c) -------------------------------------------------------------------------------------
 
-// Q, K, V as an encoder's graph has them: [dim, heads, n], of which attention sees permuted views. Everybody gets the same ones.
+// Q, K, V as an encoder's graph has them: [dim, heads, n], of which attention sees permuted views. Everybody gets the
+// same ones.
 struct attn_data {
-    int64_t               n, heads, kv_heads, dim;
+    int64_t n, heads, kv_heads, dim;
     struct ggml_context * ctx;
     ggml_backend_buffer_t buf;
-    struct ggml_tensor *  q, * k, * v, * k16, * v16; // F32 and F16 copies
+    struct ggml_tensor *q, *k, *v, *k16, *v16; // F32 and F16 copies
 };
 
 struct npy;
-enum mra_status data_new     (struct attn_data * d, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, struct mra_error * err);
-void            data_generate(struct attn_data * d, uint64_t seed);
-void            data_from_npy(struct attn_data * d, const struct npy * a); // [3, heads, >= n, dim]
-// The first n tokens of the first kv head and its queries; q and k rounded to a grid on which scores are exact in float, so that
-// every kernel makes the same choices
-enum mra_status data_small   (struct attn_data * d, const struct attn_data * from, int64_t n, struct mra_error * err);
-void            data_free    (struct attn_data * d);
+enum mra_status data_new(
+    struct attn_data * d, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, struct mra_error * err);
+void data_generate(struct attn_data * d, uint64_t seed);
+void data_from_npy(struct attn_data * d, const struct npy * a); // [3, heads, >= n, dim]
+// The first n tokens of the first kv head and its queries; q and k rounded to a grid on which scores are exact in
+// float, so that every kernel makes the same choices
+enum mra_status data_small(struct attn_data * d, const struct attn_data * from, int64_t n, struct mra_error * err);
+void data_free(struct attn_data * d);
 
 // ---- contenders (bench-attn-run.c) -----------------------------------------------------------------------------
 
 enum contender { OURS, FLASH, FLASH_F16, MATMUL, N_CONTENDERS };
 
 // OURS follows p and f16. n_q: queries, the first of the n tokens.
-enum mra_status graph_new (struct bench_graph * g, const struct engine * e, const struct attn_data * d, enum contender which, int64_t n_q,
-                           const struct mra_attn_params * p, bool f16, struct mra_error * err);
+enum mra_status graph_new(struct bench_graph * g, const struct engine * e, const struct attn_data * d,
+    enum contender which, int64_t n_q, const struct mra_attn_params * p, bool f16, struct mra_error * err);
 
-// Seconds that a contender is going to take, from a run over a few of its queries; infinite if memory does not suffice. Only to decide what to skip.
-double estimate(const struct engine * e, const struct attn_data * d, enum contender which, const struct mra_attn_params * p, bool f16);
+// Seconds that a contender is going to take, from a run over a few of its queries; infinite if memory does not suffice.
+// Only to decide what to skip.
+double estimate(const struct engine * e, const struct attn_data * d, enum contender which,
+    const struct mra_attn_params * p, bool f16);
 
 // ---- validation (bench-check.c) --------------------------------------------------------------------------------
 
 // The kernels in use against the scalar reference on a cut of the problem
-enum mra_status check_reference(const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p, bool f16, struct mra_error * err);
+enum mra_status check_reference(const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p,
+    bool f16, struct mra_error * err);
 
-// What that cannot see, columns over many keys: the first rows of the computed output, which depend on no other rows, against the
-// reference
-enum mra_status check_first_rows(const struct bench_graph * ours, const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p,
-                                 bool f16, struct mra_error * err);
+// What that cannot see, columns over many keys: the first rows of the computed output, which depend on no other rows,
+// against the reference
+enum mra_status check_first_rows(const struct bench_graph * ours, const struct engine * e, const struct attn_data * d,
+    const struct mra_attn_params * p, bool f16, struct mra_error * err);
 
-// The computed output of `ours`: finite everywhere; *rel_error against exact attention in double on a sample of queries; exact
-// attention also against ggml's flash attention (flash may be NULL: too large to run).
-enum mra_status check_output(const struct bench_graph * ours, const struct bench_graph * flash, const struct attn_data * d,
-                             const struct mra_attn_params * p, bool f16, double * rel_error, struct mra_error * err);
+// The computed output of `ours`: finite everywhere; *rel_error against exact attention in double on a sample of
+// queries; exact attention also against ggml's flash attention (flash may be NULL: too large to run).
+enum mra_status check_output(const struct bench_graph * ours, const struct bench_graph * flash,
+    const struct attn_data * d, const struct mra_attn_params * p, bool f16, double * rel_error, struct mra_error * err);
 
 // ---- rows and the guard (bench-guard.c) ------------------------------------------------------------------------
 
 struct attn_row {
-    int64_t      n, heads, kv_heads, dim;
-    const char * frame, * kv, * isa;
-    double       budget, work;
-    int          threads;
-    struct timing time[N_CONTENDERS];              // ms NAN: skipped
-    double       gflops, peak, peak_share, speedup; // NAN where unknown
-    double       rel_error, scratch_mb;
+    int64_t n, heads, kv_heads, dim;
+    const char *frame, *kv, *isa;
+    double budget, work;
+    int threads;
+    struct timing time[N_CONTENDERS];         // ms NAN: skipped
+    double gflops, peak, peak_share, speedup; // NAN where unknown
+    double rel_error, scratch_mb;
 };
 
-struct guard { struct cJSON * rows; const char * path; int n_compared, n_slower; };
+struct guard {
+    struct cJSON * rows;
+    const char * path;
+    int n_compared, n_slower;
+};
 
-enum mra_status guard_read (struct guard * g, const char * path, struct mra_error * err);
-void            guard_check(struct guard * g, const struct attn_row * r, const char * program); // says on stderr what got slower
-bool            guard_end  (struct guard * g, const char * program);                            // true: nothing got slower, and something was compared
+enum mra_status guard_read(struct guard * g, const char * path, struct mra_error * err);
+void guard_check(struct guard * g, const struct attn_row * r, const char * program); // says on stderr what got slower
+bool guard_end(struct guard * g, const char * program); // true: nothing got slower, and something was compared

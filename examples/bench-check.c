@@ -1,4 +1,5 @@
-// Validation before any timing: kernels against the scalar reference, output against exact attention in double and ggml's.
+// Validation before any timing: kernels against the scalar reference, output against exact attention in double and
+// ggml's.
 #include "bench-attn.h"
 
 #include <math.h>
@@ -9,48 +10,53 @@ enum { SMALL = 512 }; // tokens that the scalar reference computes whole
 
 // out[dim] = exact attention of query i of head h; score: room for n
 static void exact_row(const struct attn_data * d, int64_t h, int64_t i, double * score, double * out) {
-    const int64_t g = h/(d->heads/d->kv_heads), step = d->kv_heads*d->dim;
-    const float * q = (const float *) d->q->data + (i*d->heads + h)*d->dim;
-    const float * k = (const float *) d->k->data + g*d->dim, * v = (const float *) d->v->data + g*d->dim;
+    const int64_t g = h / (d->heads / d->kv_heads), step = d->kv_heads * d->dim;
+    const float * q = (const float *) d->q->data + (i * d->heads + h) * d->dim;
+    const float *k = (const float *) d->k->data + g * d->dim, *v = (const float *) d->v->data + g * d->dim;
     double max = -INFINITY, sum = 0;
     for (int64_t j = 0; j < d->n; j++) {
         double dot = 0;
-        for (int64_t c = 0; c < d->dim; c++) dot += (double) q[c]*k[j*step + c];
-        score[j] = dot/sqrt((double) d->dim);
+        for (int64_t c = 0; c < d->dim; c++) dot += (double) q[c] * k[j * step + c];
+        score[j] = dot / sqrt((double) d->dim);
         max = fmax(max, score[j]);
     }
     for (int64_t c = 0; c < d->dim; c++) out[c] = 0;
     for (int64_t j = 0; j < d->n; j++) {
         const double w = exp(score[j] - max);
         sum += w;
-        for (int64_t c = 0; c < d->dim; c++) out[c] += w*v[j*step + c];
+        for (int64_t c = 0; c < d->dim; c++) out[c] += w * v[j * step + c];
     }
     for (int64_t c = 0; c < d->dim; c++) out[c] /= sum;
 }
 
 // ||out - exact|| / ||exact|| over about 4e8 products' worth of queries, spread evenly over heads and positions
 static double sampled_error(const float * got, const struct attn_data * d) {
-    const int64_t all = d->n*d->heads, fit = (int64_t) 400000000/(d->n*d->dim), n = fit > all ? all : fit < 32 ? (all < 32 ? all : 32) : fit;
-    double * score = malloc((size_t) d->n*sizeof(*score)), * want = malloc((size_t) d->dim*sizeof(*want)), e = 0, m = 0;
+    const int64_t all = d->n * d->heads, fit = (int64_t) 400000000 / (d->n * d->dim),
+                  n = fit > all ? all
+        : fit < 32              ? (all < 32 ? all : 32)
+                                : fit;
+    double *score = malloc((size_t) d->n * sizeof(*score)), *want = malloc((size_t) d->dim * sizeof(*want)), e = 0,
+           m = 0;
     for (int64_t s = 0; score && want && s < n; s++) {
-        const int64_t at = (int64_t) ((double) s*(double) all/(double) n), h = at/d->n, i = at % d->n;
+        const int64_t at = (int64_t) ((double) s * (double) all / (double) n), h = at / d->n, i = at % d->n;
         exact_row(d, h, i, score, want);
         for (int64_t c = 0; c < d->dim; c++) {
-            const double x = (double) got[(i*d->heads + h)*d->dim + c] - want[c];
-            e += x*x;
-            m += want[c]*want[c];
+            const double x = (double) got[(i * d->heads + h) * d->dim + c] - want[c];
+            e += x * x;
+            m += want[c] * want[c];
         }
     }
     const bool ok = score && want;
     free(score);
     free(want);
-    return ok && m > 0 ? sqrt(e/m) : INFINITY;
+    return ok && m > 0 ? sqrt(e / m) : INFINITY;
 }
 
-enum mra_status check_reference(const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p, bool f16, struct mra_error * err) {
+enum mra_status check_reference(const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p,
+    bool f16, struct mra_error * err) {
     const struct mra_kernels * kern = mra_kernels_get();
-    struct attn_data  small = {0};
-    struct bench_graph g = {0};
+    struct attn_data small = { 0 };
+    struct bench_graph g = { 0 };
     struct mra_attn_params sp = *p;
     if (sp.frame == MRA_FRAME_COLUMNS && sp.block == 0 && d->n >= 2048) sp.block = 32; // what the large problem uses
     float * want = NULL;
@@ -61,13 +67,18 @@ enum mra_status check_reference(const struct engine * e, const struct attn_data 
     bool ran = graph_run(&g, e) >= 0;
     mra_kernels_set(kern);
     want = malloc(ggml_nbytes(g.out));
-    if (!want) { st = mra_fail(err, MRA_ERR_MEMORY, "out of memory"); goto done; }
+    if (!want) {
+        st = mra_fail(err, MRA_ERR_MEMORY, "out of memory");
+        goto done;
+    }
     memcpy(want, g.out->data, ggml_nbytes(g.out));
     memset(g.out->data, 0xff, ggml_nbytes(g.out)); // NaN: rows that are not written are seen
     ran = ran && graph_run(&g, e) >= 0;
     const double diff = relative_error(g.out->data, want, ggml_nelements(g.out)), tol = 2e-5;
     if (!ran) st = mra_fail(err, MRA_ERR_BACKEND, "ggml failed to compute a graph");
-    else if (!(diff <= tol)) st = mra_fail(err, MRA_ERR_BACKEND, "kernels %s differ from the reference by %.2g at n = %lld (allowed %.0e)", kern->name, diff, (long long) small.n, tol);
+    else if (!(diff <= tol))
+        st = mra_fail(err, MRA_ERR_BACKEND, "kernels %s differ from the reference by %.2g at n = %lld (allowed %.0e)",
+            kern->name, diff, (long long) small.n, tol);
 done:
     free(want);
     graph_free(&g);
@@ -75,8 +86,8 @@ done:
     return st;
 }
 
-enum mra_status check_first_rows(const struct bench_graph * ours, const struct engine * e, const struct attn_data * d, const struct mra_attn_params * p,
-        bool f16, struct mra_error * err) {
+enum mra_status check_first_rows(const struct bench_graph * ours, const struct engine * e, const struct attn_data * d,
+    const struct mra_attn_params * p, bool f16, struct mra_error * err) {
     const int64_t n_q = 64;
     if (p->frame != MRA_FRAME_COLUMNS || d->n <= SMALL) return MRA_OK;
     const struct mra_kernels * kern = mra_kernels_get();
@@ -86,28 +97,38 @@ enum mra_status check_first_rows(const struct bench_graph * ours, const struct e
     mra_kernels_set(&mra_kernels_ref);
     const bool ran = graph_run(&g, e) >= 0;
     mra_kernels_set(kern);
-    // in float and in double a score next to the threshold may fall on different sides, which exchanges two keys that weigh about the same
+    // in float and in double a score next to the threshold may fall on different sides, which exchanges two keys that
+    // weigh about the same
     const double diff = relative_error(ours->out->data, g.out->data, ggml_nelements(g.out)), tol = 2e-3;
     graph_free(&g);
-    if (!ran)           return mra_fail(err, MRA_ERR_BACKEND, "ggml failed to compute a graph");
-    if (!(diff <= tol)) return mra_fail(err, MRA_ERR_BACKEND, "kernels %s differ from the reference by %.2g in the first %lld rows (allowed %.0e)", kern->name, diff, (long long) n_q, tol);
+    if (!ran) return mra_fail(err, MRA_ERR_BACKEND, "ggml failed to compute a graph");
+    if (!(diff <= tol))
+        return mra_fail(err, MRA_ERR_BACKEND,
+            "kernels %s differ from the reference by %.2g in the first %lld rows (allowed %.0e)", kern->name, diff,
+            (long long) n_q, tol);
     return MRA_OK;
 }
 
-enum mra_status check_output(const struct bench_graph * ours, const struct bench_graph * flash, const struct attn_data * d,
-        const struct mra_attn_params * p, bool f16, double * rel_error, struct mra_error * err) {
+enum mra_status check_output(const struct bench_graph * ours, const struct bench_graph * flash,
+    const struct attn_data * d, const struct mra_attn_params * p, bool f16, double * rel_error,
+    struct mra_error * err) {
     const float * got = ours->out->data;
     for (int64_t i = 0; i < ggml_nelements(ours->out); i++) {
-        if (!isfinite(got[i])) return mra_fail(err, MRA_ERR_BACKEND, "output value %lld is %g", (long long) i, (double) got[i]);
+        if (!isfinite(got[i]))
+            return mra_fail(err, MRA_ERR_BACKEND, "output value %lld is %g", (long long) i, (double) got[i]);
     }
     *rel_error = sampled_error(got, d);
-    if (!isfinite(*rel_error)) return mra_fail(err, MRA_ERR_BACKEND, "no error against exact attention could be computed");
+    if (!isfinite(*rel_error))
+        return mra_fail(err, MRA_ERR_BACKEND, "no error against exact attention could be computed");
     if (mra_attn_work(p, d->n, d->n) < 1) return MRA_OK;
     // nothing is approximated; F16 rounds K and V to 11 bits
     const double tol = f16 ? 5e-3 : 1e-4;
-    if (*rel_error > tol) return mra_fail(err, MRA_ERR_BACKEND, "exact attention is off by %.2g (allowed %.0e)", *rel_error, tol);
+    if (*rel_error > tol)
+        return mra_fail(err, MRA_ERR_BACKEND, "exact attention is off by %.2g (allowed %.0e)", *rel_error, tol);
     if (!flash) return MRA_OK;
     const double diff = relative_error(got, flash->out->data, ggml_nelements(ours->out));
-    if (!(diff <= tol)) return mra_fail(err, MRA_ERR_BACKEND, "exact attention and ggml's flash attention differ by %.2g (allowed %.0e)", diff, tol);
+    if (!(diff <= tol))
+        return mra_fail(err, MRA_ERR_BACKEND,
+            "exact attention and ggml's flash attention differ by %.2g (allowed %.0e)", diff, tol);
     return MRA_OK;
 }

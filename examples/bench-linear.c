@@ -18,88 +18,123 @@ enum { MAX_LIST = 16, MAX_SIZE = 1 << 20 };
 enum { OPT_SHAPE = 256, OPT_TYPE, OPT_FUSED, OPT_OUTLIERS, OPT_REPS, OPT_SEED, OPT_JSON };
 
 static const struct arg_opt opts[] = {
-    { OPT_SHAPE,    "shape",    "M,K,N", "M rows of K channels times N x K weights; may be given several times;\ndefault 512,768,3072 and 4096,768,3072" },
-    { OPT_TYPE,     "type",     "NAME",  "of the weights: f32, f16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k;\nmay be given several times; default q8_0" },
-    { OPT_FUSED,    "fused",    NULL,    "with bias and GELU" },
-    { OPT_OUTLIERS, "outliers", NULL,    "one channel in 64 of x is 16 times as large" },
-    { 't',          "threads",  "N",     "threads, default the number of CPUs" },
-    { OPT_REPS,     "reps",     "N",     "runs of every contender; default 5 and .2 s, or 1 s" },
-    { OPT_SEED,     "seed",     "N",     "seed of the inputs, default 1" },
-    { OPT_JSON,     "json",     NULL,    "JSON lines" },
+    { OPT_SHAPE, "shape", "M,K,N",
+        "M rows of K channels times N x K weights; may be given several times;\ndefault 512,768,3072 and "
+        "4096,768,3072" },
+    { OPT_TYPE, "type", "NAME",
+        "of the weights: f32, f16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k;\nmay be given several times; "
+        "default q8_0" },
+    { OPT_FUSED, "fused", NULL, "with bias and GELU" },
+    { OPT_OUTLIERS, "outliers", NULL, "one channel in 64 of x is 16 times as large" },
+    { 't', "threads", "N", "threads, default the number of CPUs" },
+    { OPT_REPS, "reps", "N", "runs of every contender; default 5 and .2 s, or 1 s" },
+    { OPT_SEED, "seed", "N", "seed of the inputs, default 1" },
+    { OPT_JSON, "json", NULL, "JSON lines" },
 };
 
 static const char notes[] =
-    "Every contender is validated first, against a product in double precision with the weights as they dequantize, on a sample of rows; a\n"
-    "failure ends the run with exit code 1. Then all take turns on the same inputs. Columns, and fields of the JSON lines:\n"
+    "Every contender is validated first, against a product in double precision with the weights as they dequantize, on "
+    "a sample of rows; a\n"
+    "failure ends the run with exit code 1. Then all take turns on the same inputs. Columns, and fields of the JSON "
+    "lines:\n"
     "  ms           our operator, median, the quantization of x included; GOP/s: 2 M N K in that time\n"
     "  peak         their share of the int8 peak (float types: the FMA peak) of this machine, measured at the start\n"
-    "  plain        ggml's mul_mat, GOP/s; repacked: with the weights in the buffer type ggml's CPU device has for them\n"
+    "  plain        ggml's mul_mat, GOP/s; repacked: with the weights in the buffer type ggml's CPU device has for "
+    "them\n"
     "  speedup      of ours over the better of these two\n"
-    "  error        ||y - exact||/||exact|| of ours; plain err, repacked err: ggml's. Quantized types round x to 8 bits\n"
+    "  error        ||y - exact||/||exact|| of ours; plain err, repacked err: ggml's. Quantized types round x to 8 "
+    "bits\n"
     "Where ggml has no such buffer type for the weights on this machine, repacked is -.\n"
     "\n"
     "examples:\n"
     "  mra-bench linear -t 2\n"
-    "  mra-bench linear --shape 4096,768,3072 --shape 4096,3072,768 --type q8_0 --type q4_k --outliers --json > linear.jsonl";
+    "  mra-bench linear --shape 4096,768,3072 --shape 4096,3072,768 --type q8_0 --type q4_k --outliers --json > "
+    "linear.jsonl";
 
 struct options {
-    int64_t      shapes[MAX_LIST][3];
+    int64_t shapes[MAX_LIST][3];
     const char * types[MAX_LIST];
-    int          n_shapes, n_types, threads, reps;
-    bool         fused, outliers, json;
-    uint64_t     seed;
+    int n_shapes, n_types, threads, reps;
+    bool fused, outliers, json;
+    uint64_t seed;
 };
 
 struct row {
-    const char *  type;
+    const char * type;
     struct timing time[N_LINEAR]; // ms NAN: not repacked
-    double        gops[N_LINEAR], error[N_LINEAR], peak, speedup;
+    double gops[N_LINEAR], error[N_LINEAR], peak, speedup;
 };
 
-static const char * const names[N_LINEAR] = { "ggml-mra's linear", "ggml's mul_mat", "ggml's mul_mat on repacked weights" };
+static const char * const names[N_LINEAR] = { "ggml-mra's linear", "ggml's mul_mat",
+    "ggml's mul_mat on repacked weights" };
 
 // ---- options ---------------------------------------------------------------------------------------------------
 
 static void take_shape(struct options * o, const struct args * a) {
     if (o->n_shapes == MAX_LIST) usage_error(program, "more than %d shapes", MAX_LIST);
-    if (args_ints(a, 1, MAX_SIZE, o->shapes[o->n_shapes++], 3) != 3) usage_error(program, "--shape: '%s' is not M,K,N", a->value);
+    if (args_ints(a, 1, MAX_SIZE, o->shapes[o->n_shapes++], 3) != 3)
+        usage_error(program, "--shape: '%s' is not M,K,N", a->value);
 }
 
 static void parse_options(struct options * o, int argc, char ** argv) {
-    struct args a = { .program = program, .usage = "[options]", .opts = opts, .n_opt = sizeof(opts)/sizeof(opts[0]), .notes = notes,
+    struct args a = { .program = program,
+        .usage = "[options]",
+        .opts = opts,
+        .n_opt = sizeof(opts) / sizeof(opts[0]),
+        .notes = notes,
         .about = "Validates, then times a dense layer: ggml-mra's operator and ggml's mul_mat." };
     *o = (struct options) { .threads = cpu_count(), .seed = 1 };
-    for (int id; (id = args_next(&a, argc, argv)) != -1; ) {
+    for (int id; (id = args_next(&a, argc, argv)) != -1;) {
         switch (id) {
-            case OPT_SHAPE:    take_shape(o, &a); break;
-            case OPT_TYPE:     if (o->n_types == MAX_LIST) usage_error(program, "more than %d types", MAX_LIST);
-                               if (mra_quantize_type(a.value) == GGML_TYPE_COUNT) usage_error(program, "--type: unknown type '%s' (see --help)", a.value);
-                               o->types[o->n_types++] = a.value; break;
-            case OPT_FUSED:    o->fused = true; break;
+            case OPT_SHAPE: take_shape(o, &a); break;
+            case OPT_TYPE:
+                if (o->n_types == MAX_LIST) usage_error(program, "more than %d types", MAX_LIST);
+                if (mra_quantize_type(a.value) == GGML_TYPE_COUNT)
+                    usage_error(program, "--type: unknown type '%s' (see --help)", a.value);
+                o->types[o->n_types++] = a.value;
+                break;
+            case OPT_FUSED: o->fused = true; break;
             case OPT_OUTLIERS: o->outliers = true; break;
-            case 't':          o->threads = (int) args_int(&a, 1, 512); break;
-            case OPT_REPS:     o->reps = (int) args_int(&a, 1, 1000); break;
-            case OPT_SEED:     o->seed = (uint64_t) args_int(&a, 0, INT64_MAX); break;
-            case OPT_JSON:     o->json = true; break;
+            case 't': o->threads = (int) args_int(&a, 1, 512); break;
+            case OPT_REPS: o->reps = (int) args_int(&a, 1, 1000); break;
+            case OPT_SEED: o->seed = (uint64_t) args_int(&a, 0, INT64_MAX); break;
+            case OPT_JSON: o->json = true; break;
         }
     }
     args_end(&a, argc, argv);
     static const int64_t usual[2][3] = { { 512, 768, 3072 }, { 4096, 768, 3072 } };
-    if (o->n_shapes == 0) { memcpy(o->shapes, usual, sizeof(usual)); o->n_shapes = 2; }
-    if (o->n_types == 0) o->types[o->n_types++] = "q8_0";
-    for (int t = 0; t < o->n_types; t++) for (int s = 0; s < o->n_shapes; s++) {
-        const int64_t block = ggml_blck_size(mra_quantize_type(o->types[t])), k = o->shapes[s][1];
-        if (k % block != 0) usage_error(program, "--shape: %lld channels are no multiple of %s's block of %lld", (long long) k, o->types[t], (long long) block);
+    if (o->n_shapes == 0) {
+        memcpy(o->shapes, usual, sizeof(usual));
+        o->n_shapes = 2;
     }
+    if (o->n_types == 0) o->types[o->n_types++] = "q8_0";
+    for (int t = 0; t < o->n_types; t++)
+        for (int s = 0; s < o->n_shapes; s++) {
+            const int64_t block = ggml_blck_size(mra_quantize_type(o->types[t])), k = o->shapes[s][1];
+            if (k % block != 0)
+                usage_error(program, "--shape: %lld channels are no multiple of %s's block of %lld", (long long) k,
+                    o->types[t], (long long) block);
+        }
 }
 
 // ---- rows ------------------------------------------------------------------------------------------------------
 
 static const struct table_col cols[] = {
-    { "m", 6, false }, { "k", 5, false }, { "n", 5, false }, { "type", 5, true }, { "ms", 7, false }, { "GOP/s", 6, false }, { "peak", 4, false }, { "plain", 6, false },
-    { "repacked", 8, false }, { "speedup", 7, false }, { "error", 7, false }, { "plain err", 9, false }, { "repacked err", 12, false },
+    { "m", 6, false },
+    { "k", 5, false },
+    { "n", 5, false },
+    { "type", 5, true },
+    { "ms", 7, false },
+    { "GOP/s", 6, false },
+    { "peak", 4, false },
+    { "plain", 6, false },
+    { "repacked", 8, false },
+    { "speedup", 7, false },
+    { "error", 7, false },
+    { "plain err", 9, false },
+    { "repacked err", 12, false },
 };
-enum { N_COLS = sizeof(cols)/sizeof(cols[0]) };
+enum { N_COLS = sizeof(cols) / sizeof(cols[0]) };
 
 static void print_table(const struct linear_data * d, const struct row * r) {
     char c[N_COLS][32];
@@ -109,11 +144,13 @@ static void print_table(const struct linear_data * d, const struct row * r) {
     snprintf(c[3], 32, "%s", r->type);
     fmt_real(c[4], r->time[LINEAR_OURS].ms, 4);
     fmt_real(c[5], r->gops[LINEAR_OURS], 4);
-    snprintf(c[6], 32, "%.0f%%", 100*r->gops[LINEAR_OURS]/r->peak);
+    snprintf(c[6], 32, "%.0f%%", 100 * r->gops[LINEAR_OURS] / r->peak);
     fmt_real(c[7], r->gops[LINEAR_PLAIN], 4);
     fmt_real(c[8], r->gops[LINEAR_REPACKED], 4);
     fmt_real(c[9], r->speedup, 3);
-    for (int i = 0; i < N_LINEAR; i++) if (isfinite(r->error[i])) snprintf(c[10 + i], 32, "%.2g", r->error[i]); else c[10 + i][0] = 0;
+    for (int i = 0; i < N_LINEAR; i++)
+        if (isfinite(r->error[i])) snprintf(c[10 + i], 32, "%.2g", r->error[i]);
+        else c[10 + i][0] = 0;
     table_row(cols, N_COLS, c);
 }
 
@@ -140,7 +177,7 @@ static void print_json(const struct options * opt, const struct linear_data * d,
     }
     json_real(o, "speedup", r->speedup, 4);
     json_real(o, "peak_gops", r->peak, 5);
-    json_real(o, "peak_share", r->gops[LINEAR_OURS]/r->peak, 4);
+    json_real(o, "peak_share", r->gops[LINEAR_OURS] / r->peak, 4);
     cJSON_AddNumberToObject(o, "threads", opt->threads);
     cJSON_AddStringToObject(o, "isa", mra_isa());
     cJSON_AddStringToObject(o, "cpu", cpu_model());
@@ -150,8 +187,9 @@ static void print_json(const struct options * opt, const struct linear_data * d,
 
 // ---- measuring -------------------------------------------------------------------------------------------------
 
-static enum mra_status run_graphs(const struct options * o, const struct engine * e, const struct linear_data * d, struct linear_graph * g, struct row * r, struct mra_error * err) {
-    struct bench_graph * use[N_LINEAR] = {0};
+static enum mra_status run_graphs(const struct options * o, const struct engine * e, const struct linear_data * d,
+    struct linear_graph * g, struct row * r, struct mra_error * err) {
+    struct bench_graph * use[N_LINEAR] = { 0 };
     enum mra_status st = MRA_OK;
     for (int i = 0; i < N_LINEAR && st == MRA_OK; i++) {
         bool has;
@@ -162,11 +200,12 @@ static enum mra_status run_graphs(const struct options * o, const struct engine 
     return st == MRA_OK ? measure(use, N_LINEAR, e, o->reps, r->time, err) : st;
 }
 
-static bool one_row(const struct options * o, const struct engine * e, const int64_t * shape, const char * type, const double peak[2]) {
+static bool one_row(
+    const struct options * o, const struct engine * e, const int64_t * shape, const char * type, const double peak[2]) {
     struct linear_graph g[N_LINEAR];
-    struct linear_data  d;
-    struct mra_error    err;
-    struct row          r = { .type = type };
+    struct linear_data d;
+    struct mra_error err;
+    struct row r = { .type = type };
     const enum ggml_type t = mra_quantize_type(type);
     memset(g, 0, sizeof(g));
     for (int i = 0; i < N_LINEAR; i++) r.error[i] = NAN;
@@ -174,21 +213,24 @@ static bool one_row(const struct options * o, const struct engine * e, const int
     enum mra_status st = linear_data_new(&d, shape[0], shape[1], shape[2], t, o->fused, o->outliers, o->seed, &err);
     if (st == MRA_OK) st = run_graphs(o, e, &d, g, &r, &err);
     if (st == MRA_OK) {
-        for (int i = 0; i < N_LINEAR; i++) r.gops[i] = 2e-6*(double) d.m*(double) d.k*(double) d.n/r.time[i].ms;
-        r.speedup = r.gops[LINEAR_OURS]/fmax(r.gops[LINEAR_PLAIN], r.gops[LINEAR_REPACKED]);
-        r.peak    = peak[ggml_is_quantized(t)];
-        if (o->json) print_json(o, &d, &r); else print_table(&d, &r);
+        for (int i = 0; i < N_LINEAR; i++) r.gops[i] = 2e-6 * (double) d.m * (double) d.k * (double) d.n / r.time[i].ms;
+        r.speedup = r.gops[LINEAR_OURS] / fmax(r.gops[LINEAR_PLAIN], r.gops[LINEAR_REPACKED]);
+        r.peak = peak[ggml_is_quantized(t)];
+        if (o->json) print_json(o, &d, &r);
+        else print_table(&d, &r);
     } else {
         progress_clear();
-        fprintf(stderr, "%s: %s%lld x %lld x %lld, %s: %s\n", program, st == MRA_ERR_BACKEND ? "validation failed: " : "",
-            (long long) shape[0], (long long) shape[1], (long long) shape[2], type, err.msg);
+        fprintf(stderr, "%s: %s%lld x %lld x %lld, %s: %s\n", program,
+            st == MRA_ERR_BACKEND ? "validation failed: " : "", (long long) shape[0], (long long) shape[1],
+            (long long) shape[2], type, err.msg);
     }
     for (int i = 0; i < N_LINEAR; i++) linear_graph_free(&g[i]);
     linear_data_free(&d);
     return st == MRA_OK && output_flush();
 }
 
-static void only_problems(enum ggml_log_level level, const char * text, void * user) { // ggml tells of each tensor it repacks
+static void only_problems(
+    enum ggml_log_level level, const char * text, void * user) { // ggml tells of each tensor it repacks
     (void) user;
     if (level == GGML_LOG_LEVEL_WARN || level == GGML_LOG_LEVEL_ERROR) fputs(text, stderr);
 }
@@ -204,17 +246,25 @@ int bench_linear(int argc, char ** argv) {
     for (int i = 0; (isa = peak_isa_at(i)); i++) {
         progress("peak of %s", isa->name);
         const double rate[2] = { peak_fma(isa, o.threads), peak_int8(isa, o.threads) };
-        if (rate[0] < 0 || rate[1] < 0) { progress_clear(); fatal(program, "the peak of %s could not be measured", isa->name); }
+        if (rate[0] < 0 || rate[1] < 0) {
+            progress_clear();
+            fatal(program, "the peak of %s could not be measured", isa->name);
+        }
         for (int k = 0; k < 2; k++) peak[k] = fmax(peak[k], rate[k]); // no int8 instruction: NAN
     }
-    if (engine_new(&e, o.threads, &err) != MRA_OK) { progress_clear(); fatal(program, "%s", err.msg); }
+    if (engine_new(&e, o.threads, &err) != MRA_OK) {
+        progress_clear();
+        fatal(program, "%s", err.msg);
+    }
     progress_clear();
     if (!o.json) {
-        printf("%s, %d thread%s, isa %s, ggml %s; peaks: %.0f GFLOP/s, %.0f GOP/s int8\n", cpu_model(), o.threads, o.threads == 1 ? "" : "s", mra_isa(), ggml_version(), peak[0], peak[1]);
+        printf("%s, %d thread%s, isa %s, ggml %s; peaks: %.0f GFLOP/s, %.0f GOP/s int8\n", cpu_model(), o.threads,
+            o.threads == 1 ? "" : "s", mra_isa(), ggml_version(), peak[0], peak[1]);
         table_head(cols, N_COLS);
     }
     bool ok = output_flush();
-    for (int s = 0; s < o.n_shapes; s++) for (int t = 0; t < o.n_types && ok; t++) ok = one_row(&o, &e, o.shapes[s], o.types[t], peak);
+    for (int s = 0; s < o.n_shapes; s++)
+        for (int t = 0; t < o.n_types && ok; t++) ok = one_row(&o, &e, o.shapes[s], o.types[t], peak);
     engine_free(&e);
     return output_close(program, ok ? 0 : 1);
 }

@@ -20,20 +20,27 @@ static enum mra_status read_answer(struct worker * w, cJSON ** reply, struct mra
     *reply = NULL;
     if (!o) return mra_fail(err, MRA_ERR_BACKEND, "the process with the model ended (out of memory?)");
     const cJSON * e = cJSON_GetObjectItem(o, "error");
-    if (!cJSON_IsString(e)) { *reply = o; return MRA_OK; }
+    if (!cJSON_IsString(e)) {
+        *reply = o;
+        return MRA_OK;
+    }
     mra_fail(err, MRA_ERR_ARG, "%s", e->valuestring);
     cJSON_Delete(o);
     return err->code;
 }
 
-enum mra_status worker_start(struct worker * w, const char * model, int n_threads, cJSON ** reply, struct mra_error * err) {
+enum mra_status worker_start(
+    struct worker * w, const char * model, int n_threads, cJSON ** reply, struct mra_error * err) {
     int to[2] = { -1, -1 }, from[2] = { -1, -1 };
     memset(w, 0, sizeof(*w));
     *reply = NULL;
     signal(SIGPIPE, SIG_IGN); // a worker that died is seen by its missing answer
     if (pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0 || (w->pid = fork()) < 0) {
         mra_fail(err, MRA_ERR_BACKEND, "no process: %s", strerror(errno));
-        for (int i = 0; i < 2; i++) { if (to[i] >= 0) close(to[i]); if (from[i] >= 0) close(from[i]); }
+        for (int i = 0; i < 2; i++) {
+            if (to[i] >= 0) close(to[i]);
+            if (from[i] >= 0) close(from[i]);
+        }
         w->pid = 0;
         return err->code;
     }
@@ -47,7 +54,7 @@ enum mra_status worker_start(struct worker * w, const char * model, int n_thread
     }
     close(to[0]);
     close(from[1]);
-    w->in  = fdopen(to[1], "w");
+    w->in = fdopen(to[1], "w");
     w->out = fdopen(from[0], "r");
     return read_answer(w, reply, err);
 }
@@ -65,7 +72,7 @@ enum mra_status worker_ask(struct worker * w, cJSON * job, cJSON ** reply, struc
 
 void worker_stop(struct worker * w) {
     if (w->pid <= 0) return;
-    if (w->in)  fclose(w->in);
+    if (w->in) fclose(w->in);
     if (w->out) fclose(w->out);
     waitpid(w->pid, NULL, 0);
     memset(w, 0, sizeof(*w));

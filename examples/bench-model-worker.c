@@ -12,11 +12,11 @@
 
 // one model, and the context of the last job: another frame or number of threads makes a new one
 struct state {
-    struct mra_model *        model;
-    struct mra_context *      ctx;
+    struct mra_model * model;
+    struct mra_context * ctx;
     struct mra_context_params params;
-    char                      frame[64];
-    int                       n_threads; // where a job names none
+    char frame[64];
+    int n_threads; // where a job names none
 };
 
 // ---- answers ---------------------------------------------------------------------------------------------------
@@ -36,19 +36,23 @@ static void add_about(cJSON * o, const struct mra_model * model) {
 }
 
 static bool is_attention(const char * op) {
-    static const char * const names[] = { "attn", "pack", "pool", "block-score", "topk-blocks", "coarse-state", "block-sparse-attn" };
-    for (size_t i = 0; i < sizeof(names)/sizeof(names[0]); i++) if (strcmp(op, names[i]) == 0) return true;
+    static const char * const names[] = { "attn", "pack", "pool", "block-score", "topk-blocks", "coarse-state",
+        "block-sparse-attn" };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(op, names[i]) == 0) return true;
     return false;
 }
 
 static void add_profile(cJSON * o, const struct mra_stats * s) {
-    cJSON * parts = cJSON_AddObjectToObject(o, "parts_ms"), * ops = cJSON_AddObjectToObject(o, "ops_ms");
+    cJSON *parts = cJSON_AddObjectToObject(o, "parts_ms"), *ops = cJSON_AddObjectToObject(o, "ops_ms");
     double dense = 0, attention = 0, rest = 0;
     for (int i = 0; i < MRA_PART_COUNT; i++) json_real(parts, mra_part_name((enum mra_part) i), s->part_ms[i], 5);
     for (int i = 0; i < s->n_ops; i++) {
         const char * op = s->ops[i].op;
         json_real(ops, op, s->ops[i].ms, 5);
-        *(strcmp(op, "linear") == 0 || strcmp(op, "scratch") == 0 || strcmp(op, "MUL_MAT") == 0 ? &dense : is_attention(op) ? &attention : &rest) += s->ops[i].ms;
+        *(strcmp(op, "linear") == 0 || strcmp(op, "scratch") == 0 || strcmp(op, "MUL_MAT") == 0 ? &dense
+                : is_attention(op)                                                              ? &attention
+                                   : &rest) += s->ops[i].ms;
     }
     json_real(o, "dense_ms", dense, 5);
     json_real(o, "attention_ms", attention, 5);
@@ -73,17 +77,20 @@ static int answer_error(FILE * out, const char * what) {
 // ---- jobs ------------------------------------------------------------------------------------------------------
 
 static enum mra_status use_params(struct state * s, const cJSON * job, struct mra_error * err) {
-    const cJSON * frame = cJSON_GetObjectItem(job, "frame"), * budget = cJSON_GetObjectItem(job, "budget"), * threads = cJSON_GetObjectItem(job, "threads");
+    const cJSON *frame = cJSON_GetObjectItem(job, "frame"), *budget = cJSON_GetObjectItem(job, "budget"),
+                *threads = cJSON_GetObjectItem(job, "threads");
     struct mra_context_params p = mra_context_params_default();
     char name[sizeof(s->frame)];
     snprintf(name, sizeof(name), "%s", cJSON_IsString(frame) ? frame->valuestring : "columns");
     p.attention = MRA_ATTENTION_MRA;
     p.n_threads = cJSON_IsNumber(threads) ? threads->valueint : s->n_threads;
-    p.profile   = cJSON_IsTrue(cJSON_GetObjectItem(job, "profile"));
+    p.profile = cJSON_IsTrue(cJSON_GetObjectItem(job, "profile"));
     if (cJSON_IsNumber(budget)) p.attn.budget = (float) budget->valuedouble;
     const enum mra_status st = mra_attn_params_parse(&p.attn, name, err);
     if (st != MRA_OK) return st;
-    if (s->ctx && p.n_threads == s->params.n_threads && p.profile == s->params.profile && p.attn.budget == s->params.attn.budget && strcmp(name, s->frame) == 0) return MRA_OK;
+    if (s->ctx && p.n_threads == s->params.n_threads && p.profile == s->params.profile &&
+        p.attn.budget == s->params.attn.budget && strcmp(name, s->frame) == 0)
+        return MRA_OK;
     mra_context_free(s->ctx);
     s->params = p;
     memcpy(s->frame, name, sizeof(name));
@@ -103,12 +110,15 @@ static enum mra_status use_kernels(const cJSON * job, struct mra_error * err) {
 
 // [*n], the caller's; NULL: not a list of whole numbers, or no memory
 static int32_t * ids_of(const cJSON * job, int * n) {
-    const cJSON * list = cJSON_GetObjectItem(job, "ids"), * x;
+    const cJSON *list = cJSON_GetObjectItem(job, "ids"), *x;
     *n = cJSON_GetArraySize(list);
-    int32_t * ids = *n > 0 ? malloc((size_t) *n*sizeof(*ids)) : NULL;
+    int32_t * ids = *n > 0 ? malloc((size_t) *n * sizeof(*ids)) : NULL;
     int i = 0;
     cJSON_ArrayForEach(x, list) {
-        if (ids && !cJSON_IsNumber(x)) { free(ids); ids = NULL; }
+        if (ids && !cJSON_IsNumber(x)) {
+            free(ids);
+            ids = NULL;
+        }
         if (ids) ids[i++] = x->valueint;
     }
     return ids;
@@ -117,10 +127,11 @@ static int32_t * ids_of(const cJSON * job, int * n) {
 static enum mra_status run(struct state * s, const cJSON * job, cJSON * o, struct mra_error * err) {
     int n;
     int32_t * ids = ids_of(job, &n);
-    enum mra_status st = ids ? use_params(s, job, err) : mra_fail(err, MRA_ERR_ARG, "a job needs \"ids\", a list of token ids");
+    enum mra_status st = ids ? use_params(s, job, err)
+                             : mra_fail(err, MRA_ERR_ARG, "a job needs \"ids\", a list of token ids");
     if (st == MRA_OK) st = use_kernels(job, err);
     if (st == MRA_OK) {
-        const struct mra_seq    seq  = { .n = n, .ids = ids };
+        const struct mra_seq seq = { .n = n, .ids = ids };
         const struct mra_output want = { .kind = MRA_OUTPUT_POOLED, .pooling = MRA_POOLING_MEAN, .normalize = -1 };
         struct mra_result r;
         const double t0 = now_seconds();
@@ -132,10 +143,11 @@ static enum mra_status run(struct state * s, const cJSON * job, cJSON * o, struc
             json_real(o, "work", mra_attn_work(&s->params.attn, n, n), 6);
             cJSON_AddStringToObject(o, "isa", mra_isa());
             cJSON_AddNumberToObject(o, "threads", s->params.n_threads);
-            json_real(o, "peak_mb", memory_peak()/1e6, 6);
+            json_real(o, "peak_mb", memory_peak() / 1e6, 6);
             if (s->params.profile) add_profile(o, &stats);
             cJSON * e = cJSON_AddArrayToObject(o, "embedding");
-            for (int64_t i = 0; i < r.n_cols; i++) cJSON_AddItemToArray(e, cJSON_CreateNumber((double) r.data[i])); // NaN becomes null
+            for (int64_t i = 0; i < r.n_cols; i++)
+                cJSON_AddItemToArray(e, cJSON_CreateNumber((double) r.data[i])); // NaN becomes null
         }
     }
     free(ids);
@@ -154,9 +166,14 @@ int worker_main(const char * model, int n_threads, FILE * in, FILE * out) {
     while (getline(&line, &cap, in) > 0) {
         cJSON * job = cJSON_Parse(line);
         o = cJSON_CreateObject();
-        const enum mra_status st = cJSON_IsObject(job) ? run(&s, job, o, &err) : mra_fail(&err, MRA_ERR_ARG, "a job is one JSON object on a line");
+        const enum mra_status st = cJSON_IsObject(job)
+            ? run(&s, job, o, &err)
+            : mra_fail(&err, MRA_ERR_ARG, "a job is one JSON object on a line");
         cJSON_Delete(job);
-        if (st == MRA_OK) { answer(out, o); continue; }
+        if (st == MRA_OK) {
+            answer(out, o);
+            continue;
+        }
         cJSON_Delete(o);
         answer_error(out, err.msg);
     }

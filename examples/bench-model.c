@@ -18,31 +18,42 @@ enum { MAX_LIST = 16, MAX_CONTENDERS = 32, MAX_REPS = 100, MAX_TOKENS = 1 << 20,
 enum { OPT_FRAME = 256, OPT_BUDGET, OPT_REPS, OPT_SEED, OPT_COSINE, OPT_WORKER, OPT_JSON };
 
 static const struct arg_opt opts[] = {
-    { 'm',        "model",   "FILE",  "GGUF file (see convert/); required" },
-    { 'n',        "tokens",  "LIST",  "lengths, default 512" },
-    { OPT_FRAME,  "frame",   "NAME",  "exact, columns, mra2, mra2s, or sizes such as 16,4,1; may be given\nseveral times; default exact and columns" },
-    { OPT_BUDGET, "budget",  "LIST",  "work as a fraction of exact attention's, default 1/8" },
-    { 't',        "threads", "N",     "threads, default the number of CPUs" },
-    { OPT_REPS,   "reps",    "N",     "runs of every contender; default 5 and 1 s, or 20 s" },
-    { OPT_SEED,   "seed",    "N",     "seed of the token ids, default 1" },
-    { OPT_COSINE, "cosine",  "N",     "compare with exact attention up to N tokens even where exact is no\ncontender; default 4096" },
-    { OPT_WORKER, "worker",  NULL,    "take jobs from standard input instead: see below" },
-    { OPT_JSON,   "json",    NULL,    "JSON lines" },
+    { 'm', "model", "FILE", "GGUF file (see convert/); required" },
+    { 'n', "tokens", "LIST", "lengths, default 512" },
+    { OPT_FRAME, "frame", "NAME",
+        "exact, columns, mra2, mra2s, or sizes such as 16,4,1; may be given\nseveral times; default exact and "
+        "columns" },
+    { OPT_BUDGET, "budget", "LIST", "work as a fraction of exact attention's, default 1/8" },
+    { 't', "threads", "N", "threads, default the number of CPUs" },
+    { OPT_REPS, "reps", "N", "runs of every contender; default 5 and 1 s, or 20 s" },
+    { OPT_SEED, "seed", "N", "seed of the token ids, default 1" },
+    { OPT_COSINE, "cosine", "N",
+        "compare with exact attention up to N tokens even where exact is no\ncontender; default 4096" },
+    { OPT_WORKER, "worker", NULL, "take jobs from standard input instead: see below" },
+    { OPT_JSON, "json", NULL, "JSON lines" },
 };
 
 static const char notes[] =
-    "One sequence of n random tokens, embedded: the mean of the last hidden states. Every contender (a frame and a budget) has a process\n"
-    "of its own. Each is validated first, on a cut of the tokens: kernels against the scalar reference, one thread against\n"
-    "all of them bit for bit; and the whole embedding for NaN. A failure ends the run with exit code 1. Then they take turns.\n"
+    "One sequence of n random tokens, embedded: the mean of the last hidden states. Every contender (a frame and a "
+    "budget) has a process\n"
+    "of its own. Each is validated first, on a cut of the tokens: kernels against the scalar reference, one thread "
+    "against\n"
+    "all of them bit for bit; and the whole embedding for NaN. A failure ends the run with exit code 1. Then they take "
+    "turns.\n"
     "Columns, and fields of the JSON lines:\n"
     "  work       of attention, as a fraction of exact attention's\n"
-    "  s          seconds, median; best: the fastest; tokens/s: of the median. The model is loaded and the memory warm\n"
-    "  dense      share of the time in matrix products, attention: in attention's operators, rest: in everything else; from a run of its\n"
-    "             own, node by node. JSON lines have the times: dense_ms, attention_ms, rest_ms, by operator (ops_ms) and by part (parts_ms)\n"
+    "  s          seconds, median; best: the fastest; tokens/s: of the median. The model is loaded and the memory "
+    "warm\n"
+    "  dense      share of the time in matrix products, attention: in attention's operators, rest: in everything else; "
+    "from a run of its\n"
+    "             own, node by node. JSON lines have the times: dense_ms, attention_ms, rest_ms, by operator (ops_ms) "
+    "and by part (parts_ms)\n"
     "  cosine     of the embedding to exact attention's\n"
     "  peak       memory of the process at its highest, the file's mapped pages included, MB\n"
-    "With --worker a program drives the runs. Standard input has a job per line, {\"frame\": \"columns\", \"budget\": 0.125, \"ids\": [0, 5, 2]},\n"
-    "optionally \"threads\", \"isa\", \"profile\"; standard output says what the model is, then an answer per job: seconds, peak_mb, embedding.\n"
+    "With --worker a program drives the runs. Standard input has a job per line, {\"frame\": \"columns\", \"budget\": "
+    "0.125, \"ids\": [0, 5, 2]},\n"
+    "optionally \"threads\", \"isa\", \"profile\"; standard output says what the model is, then an answer per job: "
+    "seconds, peak_mb, embedding.\n"
     "\n"
     "examples:\n"
     "  mra-bench model -m model.gguf -n 512,4096 -t 2\n"
@@ -50,70 +61,85 @@ static const char notes[] =
 
 struct options {
     const char * model;
-    int64_t      n[MAX_LIST];
-    double       budgets[MAX_LIST];
+    int64_t n[MAX_LIST];
+    double budgets[MAX_LIST];
     const char * frames[MAX_LIST];
-    int          n_n, n_budgets, n_frames;
-    int          threads, reps;
-    int64_t      cosine;
-    uint64_t     seed;
-    bool         worker, json;
+    int n_n, n_budgets, n_frames;
+    int threads, reps;
+    int64_t cosine;
+    uint64_t seed;
+    bool worker, json;
 };
 
 struct contender {
-    const char *  frame;
-    double        budget;
-    bool          is_extra; // exact attention to compare with, not timed
+    const char * frame;
+    double budget;
+    bool is_extra; // exact attention to compare with, not timed
     struct worker w;
-    cJSON *       profile;  // answers with the times by operator, and of the run before
-    cJSON *       last;
-    double        s[MAX_REPS], total;
-    int           n_s;
+    cJSON * profile; // answers with the times by operator, and of the run before
+    cJSON * last;
+    double s[MAX_REPS], total;
+    int n_s;
 };
 
 struct bench {
     const struct options * o;
-    cJSON *                about; // the model
-    int64_t                n;
-    int32_t *              ids;   // [n]
-    struct contender       c[MAX_CONTENDERS];
-    int                    n_c;
+    cJSON * about; // the model
+    int64_t n;
+    int32_t * ids; // [n]
+    struct contender c[MAX_CONTENDERS];
+    int n_c;
 };
 
 // ---- options ---------------------------------------------------------------------------------------------------
 
 static void check_options(const struct options * o) {
-    for (int f = 0; f < o->n_frames; f++) for (int b = 0; b < o->n_budgets; b++) {
-        struct mra_attn_params p = mra_attn_params_default();
-        struct mra_error err;
-        p.budget = (float) o->budgets[b];
-        if (mra_attn_params_parse(&p, o->frames[f], &err) != MRA_OK) usage_error(program, "--frame: %s", err.msg);
-    }
+    for (int f = 0; f < o->n_frames; f++)
+        for (int b = 0; b < o->n_budgets; b++) {
+            struct mra_attn_params p = mra_attn_params_default();
+            struct mra_error err;
+            p.budget = (float) o->budgets[b];
+            if (mra_attn_params_parse(&p, o->frames[f], &err) != MRA_OK) usage_error(program, "--frame: %s", err.msg);
+        }
     if (!o->model) usage_error(program, "no model: -m FILE (see --help)");
-    if (o->n_frames*o->n_budgets >= MAX_CONTENDERS) usage_error(program, "more than %d contenders", MAX_CONTENDERS - 1);
+    if (o->n_frames * o->n_budgets >= MAX_CONTENDERS)
+        usage_error(program, "more than %d contenders", MAX_CONTENDERS - 1);
 }
 
 static void parse_options(struct options * o, int argc, char ** argv) {
-    struct args a = { .program = program, .usage = "-m FILE [options]", .opts = opts, .n_opt = sizeof(opts)/sizeof(opts[0]), .notes = notes,
-        .about = "Validates, then times a whole model on one sequence of n tokens, with each of several kinds of attention." };
+    struct args a = {
+        .program = program,
+        .usage = "-m FILE [options]",
+        .opts = opts,
+        .n_opt = sizeof(opts) / sizeof(opts[0]),
+        .notes = notes,
+        .about =
+            "Validates, then times a whole model on one sequence of n tokens, with each of several kinds of attention."
+    };
     *o = (struct options) { .threads = cpu_count(), .seed = 1, .cosine = 4096 };
-    for (int id; (id = args_next(&a, argc, argv)) != -1; ) {
+    for (int id; (id = args_next(&a, argc, argv)) != -1;) {
         switch (id) {
-            case 'm':        o->model = a.value; break;
-            case 'n':        o->n_n = args_ints(&a, 1, MAX_TOKENS, o->n, MAX_LIST); break;
-            case OPT_FRAME:  if (o->n_frames == MAX_LIST) usage_error(program, "more than %d frames", MAX_LIST);
-                             o->frames[o->n_frames++] = a.value; break;
+            case 'm': o->model = a.value; break;
+            case 'n': o->n_n = args_ints(&a, 1, MAX_TOKENS, o->n, MAX_LIST); break;
+            case OPT_FRAME:
+                if (o->n_frames == MAX_LIST) usage_error(program, "more than %d frames", MAX_LIST);
+                o->frames[o->n_frames++] = a.value;
+                break;
             case OPT_BUDGET: o->n_budgets = args_reals(&a, 1e-6, 1, o->budgets, MAX_LIST); break;
-            case 't':        o->threads = (int) args_int(&a, 1, 512); break;
-            case OPT_REPS:   o->reps = (int) args_int(&a, 1, MAX_REPS); break;
-            case OPT_SEED:   o->seed = (uint64_t) args_int(&a, 0, INT64_MAX); break;
+            case 't': o->threads = (int) args_int(&a, 1, 512); break;
+            case OPT_REPS: o->reps = (int) args_int(&a, 1, MAX_REPS); break;
+            case OPT_SEED: o->seed = (uint64_t) args_int(&a, 0, INT64_MAX); break;
             case OPT_COSINE: o->cosine = args_int(&a, 0, MAX_TOKENS); break;
             case OPT_WORKER: o->worker = true; break;
-            case OPT_JSON:   o->json = true; break;
+            case OPT_JSON: o->json = true; break;
         }
     }
     args_end(&a, argc, argv);
-    if (o->n_frames  == 0) { o->frames[0] = "exact"; o->frames[1] = "columns"; o->n_frames = 2; }
+    if (o->n_frames == 0) {
+        o->frames[0] = "exact";
+        o->frames[1] = "columns";
+        o->n_frames = 2;
+    }
     if (o->n_budgets == 0) o->budgets[o->n_budgets++] = 0.125;
     if (o->n_n == 0) o->n[o->n_n++] = 512;
     check_options(o);
@@ -122,13 +148,14 @@ static void parse_options(struct options * o, int argc, char ** argv) {
 // ---- asking ----------------------------------------------------------------------------------------------------
 
 // the first n tokens; threads 0: all; isa NULL: the best
-static enum mra_status ask(struct bench * b, struct contender * c, int64_t n, int threads, const char * isa, bool profile, cJSON ** reply, struct mra_error * err) {
+static enum mra_status ask(struct bench * b, struct contender * c, int64_t n, int threads, const char * isa,
+    bool profile, cJSON ** reply, struct mra_error * err) {
     cJSON * job = cJSON_CreateObject();
     cJSON_AddStringToObject(job, "frame", c->frame);
     cJSON_AddNumberToObject(job, "budget", c->budget);
     cJSON_AddItemToObject(job, "ids", cJSON_CreateIntArray(b->ids, (int) n));
     if (threads) cJSON_AddNumberToObject(job, "threads", threads);
-    if (isa)     cJSON_AddStringToObject(job, "isa", isa);
+    if (isa) cJSON_AddStringToObject(job, "isa", isa);
     if (profile) cJSON_AddTrueToObject(job, "profile");
     return worker_ask(&c->w, job, reply, err);
 }
@@ -139,39 +166,49 @@ static double number(const cJSON * o, const char * name) {
 }
 
 // ||a - b|| / ||b|| and the cosine of two answers' embeddings; not finite if one of them is not
-struct likeness { double difference, cosine; };
+struct likeness {
+    double difference, cosine;
+};
 
 static struct likeness compare(const cJSON * a, const cJSON * b) {
-    const cJSON * x = cJSON_GetObjectItem(a, "embedding"), * y = cJSON_GetObjectItem(b, "embedding");
+    const cJSON *x = cJSON_GetObjectItem(a, "embedding"), *y = cJSON_GetObjectItem(b, "embedding");
     double ee = 0, aa = 0, bb = 0, ab = 0;
-    if (!x || cJSON_GetArraySize(x) == 0 || cJSON_GetArraySize(x) != cJSON_GetArraySize(y)) return (struct likeness) { NAN, NAN };
+    if (!x || cJSON_GetArraySize(x) == 0 || cJSON_GetArraySize(x) != cJSON_GetArraySize(y))
+        return (struct likeness) { NAN, NAN };
     for (x = x->child, y = y->child; x; x = x->next, y = y->next) {
         const double u = cJSON_IsNumber(x) ? x->valuedouble : NAN, v = cJSON_IsNumber(y) ? y->valuedouble : NAN;
-        ee += (u - v)*(u - v);
-        aa += u*u;
-        bb += v*v;
-        ab += u*v;
+        ee += (u - v) * (u - v);
+        aa += u * u;
+        bb += v * v;
+        ab += u * v;
     }
-    return (struct likeness) { sqrt(ee/bb), ab/sqrt(aa*bb) };
+    return (struct likeness) { sqrt(ee / bb), ab / sqrt(aa * bb) };
 }
 
 // ---- validation ------------------------------------------------------------------------------------------------
 
 static enum mra_status check_cut(struct bench * b, struct contender * c, struct mra_error * err) {
     const int64_t n = b->n < CUT ? b->n : CUT, n_ref = b->n < CUT_REF ? b->n : CUT_REF;
-    cJSON * r[4] = {0};
+    cJSON * r[4] = { 0 };
     enum mra_status st = ask(b, c, n_ref, 0, "ref", false, &r[0], err);
     if (st == MRA_OK) st = ask(b, c, n_ref, 0, NULL, false, &r[1], err);
     if (st == MRA_OK) st = ask(b, c, n, 1, NULL, false, &r[2], err);
     if (st == MRA_OK) st = ask(b, c, n, 0, NULL, false, &r[3], err);
     if (st == MRA_OK) {
-        // Kernels may round what meets quantized weights to 8 bits, and exchange keys next to the threshold: every layer adds to both
+        // Kernels may round what meets quantized weights to 8 bits, and exchange keys next to the threshold: every
+        // layer adds to both
         const char * type = cJSON_GetStringValue(cJSON_GetObjectItem(b->about, "type"));
-        const double n_layer = number(b->about, "layers"), quantized = strcmp(type, "f32") == 0 || strcmp(type, "f16") == 0 ? 0 : .005*n_layer;
-        const double tol = 2e-3 + quantized + (strcmp(c->frame, "exact") == 0 ? 0 : .01*n_layer);
+        const double n_layer = number(b->about, "layers"),
+                     quantized = strcmp(type, "f32") == 0 || strcmp(type, "f16") == 0 ? 0 : .005 * n_layer;
+        const double tol = 2e-3 + quantized + (strcmp(c->frame, "exact") == 0 ? 0 : .01 * n_layer);
         const double diff = compare(r[1], r[0]).difference, threads = compare(r[3], r[2]).difference;
-        if (!(diff <= tol))      st = mra_fail(err, MRA_ERR_BACKEND, "the embedding of %lld tokens differs from the reference kernels' by %.2g (allowed %.2g)", (long long) n_ref, diff, tol);
-        else if (!(threads == 0)) st = mra_fail(err, MRA_ERR_BACKEND, "the embedding of %lld tokens depends on the number of threads (by %.2g)", (long long) n, threads);
+        if (!(diff <= tol))
+            st = mra_fail(err, MRA_ERR_BACKEND,
+                "the embedding of %lld tokens differs from the reference kernels' by %.2g (allowed %.2g)",
+                (long long) n_ref, diff, tol);
+        else if (!(threads == 0))
+            st = mra_fail(err, MRA_ERR_BACKEND,
+                "the embedding of %lld tokens depends on the number of threads (by %.2g)", (long long) n, threads);
     }
     for (int i = 0; i < 4; i++) cJSON_Delete(r[i]);
     return st;
@@ -183,25 +220,39 @@ static enum mra_status run_once(struct bench * b, struct contender * c, struct m
     if (st != MRA_OK) return st;
     cJSON_Delete(c->last);
     c->last = r;
-    return isfinite(compare(r, r).cosine) ? MRA_OK : mra_fail(err, MRA_ERR_BACKEND, "the embedding has values that are not finite, or is 0");
+    return isfinite(compare(r, r).cosine)
+        ? MRA_OK
+        : mra_fail(err, MRA_ERR_BACKEND, "the embedding has values that are not finite, or is 0");
 }
 
 // ---- rows ------------------------------------------------------------------------------------------------------
 
 static const struct table_col cols[] = {
-    { "n", 6, false }, { "frame", 8, true }, { "budget", 7, false }, { "work", 6, false }, { "s", 7, false }, { "best", 7, false }, { "tokens/s", 8, false },
-    { "dense", 5, false }, { "attention", 9, false }, { "rest", 5, false }, { "cosine", 8, false }, { "peak", 6, false },
+    { "n", 6, false },
+    { "frame", 8, true },
+    { "budget", 7, false },
+    { "work", 6, false },
+    { "s", 7, false },
+    { "best", 7, false },
+    { "tokens/s", 8, false },
+    { "dense", 5, false },
+    { "attention", 9, false },
+    { "rest", 5, false },
+    { "cosine", 8, false },
+    { "peak", 6, false },
 };
-enum { N_COLS = sizeof(cols)/sizeof(cols[0]) };
+enum { N_COLS = sizeof(cols) / sizeof(cols[0]) };
 
 static const char * share(char cell[32], double part, double all) {
-    snprintf(cell, 32, "%.0f%%", 100*part/all);
+    snprintf(cell, 32, "%.0f%%", 100 * part / all);
     return cell;
 }
 
 static void print_row(const struct bench * b, struct contender * c, double cosine) {
-    const double s = median(c->s, c->n_s), best = c->s[0], peak = number(c->last, "peak_mb"); // the profile's run does not count
-    const double dense = number(c->profile, "dense_ms"), attention = number(c->profile, "attention_ms"), rest = number(c->profile, "rest_ms"), all = dense + attention + rest;
+    const double s = median(c->s, c->n_s), best = c->s[0],
+                 peak = number(c->last, "peak_mb"); // the profile's run does not count
+    const double dense = number(c->profile, "dense_ms"), attention = number(c->profile, "attention_ms"),
+                 rest = number(c->profile, "rest_ms"), all = dense + attention + rest;
     if (!b->o->json) {
         char t[N_COLS][32];
         snprintf(t[0], 32, "%lld", (long long) b->n);
@@ -210,7 +261,7 @@ static void print_row(const struct bench * b, struct contender * c, double cosin
         fmt_real(t[3], number(c->last, "work"), 3);
         fmt_real(t[4], s, 4);
         fmt_real(t[5], best, 4);
-        fmt_real(t[6], (double) b->n/s, 4);
+        fmt_real(t[6], (double) b->n / s, 4);
         share(t[7], dense, all);
         share(t[8], attention, all);
         share(t[9], rest, all);
@@ -227,11 +278,12 @@ static void print_row(const struct bench * b, struct contender * c, double cosin
     json_real(o, "work", number(c->last, "work"), 6);
     json_real(o, "seconds", s, 6);
     json_real(o, "seconds_best", best, 6);
-    json_real(o, "tokens_per_second", (double) b->n/s, 6);
+    json_real(o, "tokens_per_second", (double) b->n / s, 6);
     json_real(o, "cosine", cosine, 8);
     json_real(o, "peak_mb", peak, 6);
     static const char * const times[] = { "dense_ms", "attention_ms", "rest_ms", "ops_ms", "parts_ms" };
-    for (size_t i = 0; i < sizeof(times)/sizeof(times[0]); i++) cJSON_AddItemToObject(o, times[i], cJSON_Duplicate(cJSON_GetObjectItem(c->profile, times[i]), true));
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+        cJSON_AddItemToObject(o, times[i], cJSON_Duplicate(cJSON_GetObjectItem(c->profile, times[i]), true));
     cJSON_AddStringToObject(o, "isa", cJSON_GetStringValue(cJSON_GetObjectItem(c->last, "isa")));
     cJSON_AddNumberToObject(o, "threads", b->o->threads);
     cJSON_AddNumberToObject(o, "reps", c->n_s);
@@ -268,7 +320,8 @@ static enum mra_status measure(struct bench * b, struct mra_error * err) {
             busy = busy || !enough(c, b->o->reps);
         }
     }
-    for (int i = 0; i < b->n_c && st == MRA_OK; i++) if (!b->c[i].is_extra) st = ask(b, &b->c[i], b->n, 0, NULL, true, &b->c[i].profile, err);
+    for (int i = 0; i < b->n_c && st == MRA_OK; i++)
+        if (!b->c[i].is_extra) st = ask(b, &b->c[i], b->n, 0, NULL, true, &b->c[i].profile, err);
     return st;
 }
 
@@ -277,7 +330,8 @@ static void add_contender(struct bench * b, const char * frame, double budget, b
 }
 
 static const struct contender * exact_of(const struct bench * b) {
-    for (int i = 0; i < b->n_c; i++) if (strcmp(b->c[i].frame, "exact") == 0) return &b->c[i];
+    for (int i = 0; i < b->n_c; i++)
+        if (strcmp(b->c[i].frame, "exact") == 0) return &b->c[i];
     return NULL;
 }
 
@@ -286,7 +340,8 @@ static void choose_contenders(struct bench * b) {
     b->n_c = 0;
     for (int f = 0; f < o->n_frames; f++) {
         const bool exact = strcmp(o->frames[f], "exact") == 0; // has no budget
-        for (int w = 0; w < (exact ? 1 : o->n_budgets); w++) add_contender(b, o->frames[f], exact ? 1 : o->budgets[w], false);
+        for (int w = 0; w < (exact ? 1 : o->n_budgets); w++)
+            add_contender(b, o->frames[f], exact ? 1 : o->budgets[w], false);
     }
     if (!exact_of(b) && b->n <= o->cosine) add_contender(b, "exact", 1, true);
 }
@@ -305,7 +360,9 @@ static bool rows_of_length(struct bench * b) {
     }
     if (st == MRA_OK) st = measure(b, &err);
     progress_clear();
-    if (st != MRA_OK) fprintf(stderr, "%s: %sn %lld: %s\n", program, st == MRA_ERR_BACKEND ? "validation failed: " : "", (long long) b->n, err.msg);
+    if (st != MRA_OK)
+        fprintf(stderr, "%s: %sn %lld: %s\n", program, st == MRA_ERR_BACKEND ? "validation failed: " : "",
+            (long long) b->n, err.msg);
     const struct contender * exact = exact_of(b);
     for (i = 0; i < b->n_c; i++) {
         struct contender * c = &b->c[i];
@@ -324,7 +381,7 @@ static bool rows_of_length(struct bench * b) {
 static void make_ids(struct bench * b, uint64_t seed) {
     const int n_vocab = (int) number(b->about, "vocab");
     for (int64_t i = 0; i < b->n; i++) {
-        seed = seed*6364136223846793005u + 1442695040888963407u;
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
         b->ids[i] = (int32_t) ((seed >> 33) % (uint64_t) n_vocab);
     }
 }
@@ -338,16 +395,19 @@ static void ask_about(struct bench * b) {
     if (st != MRA_OK) fatal(program, "%s", err.msg);
     for (int i = 0; i < b->o->n_n; i++) {
         if ((double) b->o->n[i] > number(b->about, "positions")) {
-            fatal(program, "-n: %lld tokens are more than the model's %g positions", (long long) b->o->n[i], number(b->about, "positions"));
+            fatal(program, "-n: %lld tokens are more than the model's %g positions", (long long) b->o->n[i],
+                number(b->about, "positions"));
         }
     }
 }
 
 static void print_header(const struct bench * b) {
     const cJSON * m = b->about;
-    printf("%s, %d thread%s, isa %s, ggml %s\n", cpu_model(), b->o->threads, b->o->threads == 1 ? "" : "s", mra_isa(), ggml_version());
-    printf("%s: %s %s, %g layers x %g, %g heads, %.0f MB\n", b->o->model, cJSON_GetStringValue(cJSON_GetObjectItem(m, "family")),
-        cJSON_GetStringValue(cJSON_GetObjectItem(m, "type")), number(m, "layers"), number(m, "embd"), number(m, "heads"), number(m, "bytes")/1e6);
+    printf("%s, %d thread%s, isa %s, ggml %s\n", cpu_model(), b->o->threads, b->o->threads == 1 ? "" : "s", mra_isa(),
+        ggml_version());
+    printf("%s: %s %s, %g layers x %g, %g heads, %.0f MB\n", b->o->model,
+        cJSON_GetStringValue(cJSON_GetObjectItem(m, "family")), cJSON_GetStringValue(cJSON_GetObjectItem(m, "type")),
+        number(m, "layers"), number(m, "embd"), number(m, "heads"), number(m, "bytes") / 1e6);
     table_head(cols, N_COLS);
 }
 
@@ -362,8 +422,8 @@ int bench_model(int argc, char ** argv) {
     if (!o.json) print_header(b);
     bool ok = output_flush();
     for (int i = 0; i < o.n_n && ok; i++) {
-        b->n   = o.n[i];
-        b->ids = malloc((size_t) b->n*sizeof(*b->ids));
+        b->n = o.n[i];
+        b->ids = malloc((size_t) b->n * sizeof(*b->ids));
         if (!b->ids) fatal(program, "out of memory");
         make_ids(b, o.seed);
         ok = rows_of_length(b);

@@ -8,20 +8,21 @@
 
 struct cJSON;
 
-// Reads a job per line of `in`, writes an answer per line to `out`, until the end of `in`. The first answer, before any job, is
-// about the model. Returns an exit code. Jobs and answers are JSON objects:
+// Reads a job per line of `in`, writes an answer per line to `out`, until the end of `in`. The first answer, before any
+// job, is about the model. Returns an exit code. Jobs and answers are JSON objects:
 //   {"frame": "columns", "budget": 0.125, "ids": [0, ...]} and optionally "threads": 1, "isa": "ref", "profile": true
-//   {"seconds", "work", "isa", "threads", "peak_mb", "embedding": [mean of the last hidden states]}, with profile also "parts_ms",
-//   "ops_ms", "dense_ms", "attention_ms", "rest_ms"; or {"error": "what went wrong"}
+//   {"seconds", "work", "isa", "threads", "peak_mb", "embedding": [mean of the last hidden states]}, with profile also
+//   "parts_ms", "ops_ms", "dense_ms", "attention_ms", "rest_ms"; or {"error": "what went wrong"}
 int worker_main(const char * model, int n_threads, FILE * in, FILE * out);
 
 // A worker in a process of its own: its peak memory is that of what it was asked to do.
 struct worker {
-    pid_t  pid;
-    FILE * in, * out;
+    pid_t pid;
+    FILE *in, *out;
 };
 // The worker's first answer; *reply is the caller's
-enum mra_status worker_start(struct worker * w, const char * model, int n_threads, struct cJSON ** reply, struct mra_error * err);
+enum mra_status worker_start(
+    struct worker * w, const char * model, int n_threads, struct cJSON ** reply, struct mra_error * err);
 // job is freed. *reply is the caller's, NULL on failure
 enum mra_status worker_ask(struct worker * w, struct cJSON * job, struct cJSON ** reply, struct mra_error * err);
-void            worker_stop(struct worker * w); // a zeroed one is fine
+void worker_stop(struct worker * w); // a zeroed one is fine

@@ -17,23 +17,29 @@ static const char program[] = "mra-bench peak";
 enum { OPT_JSON = 256, MAX_LIST = 16 };
 
 static const struct arg_opt opts[] = {
-    { 't',      "threads", "LIST", "numbers of threads, default 1 and the number of CPUs" },
-    { OPT_JSON, "json",    NULL,   "JSON lines" },
+    { 't', "threads", "LIST", "numbers of threads, default 1 and the number of CPUs" },
+    { OPT_JSON, "json", NULL, "JSON lines" },
 };
 
-static const char notes[] =
-    "One row per number of threads and instruction set level the CPU has. fma counts a product and a sum as two, int8 likewise.\n"
-    "read: memory bandwidth of a sum over a buffer of at least four times the last cache. All are the best of a dozen runs.\n"
-    "Results of the loops are checked: a loop that did not do its work is an error.\n"
-    "\n"
-    "examples:\n"
-    "  mra-bench peak\n"
-    "  mra-bench peak -t 1,2,4 --json > peak.jsonl";
+static const char notes[] = "One row per number of threads and instruction set level the CPU has. fma counts a product "
+                            "and a sum as two, int8 likewise.\n"
+                            "read: memory bandwidth of a sum over a buffer of at least four times the last cache. All "
+                            "are the best of a dozen runs.\n"
+                            "Results of the loops are checked: a loop that did not do its work is an error.\n"
+                            "\n"
+                            "examples:\n"
+                            "  mra-bench peak\n"
+                            "  mra-bench peak -t 1,2,4 --json > peak.jsonl";
 
 static const struct table_col cols[] = {
-    { "threads", 7, false }, { "isa", 8, true }, { "fma GFLOP/s", 11, false }, { "int8 GOP/s", 10, false }, { "read GB/s", 9, false }, { "int8 by", 16, true },
+    { "threads", 7, false },
+    { "isa", 8, true },
+    { "fma GFLOP/s", 11, false },
+    { "int8 GOP/s", 10, false },
+    { "read GB/s", 9, false },
+    { "int8 by", 16, true },
 };
-enum { N_COLS = sizeof(cols)/sizeof(cols[0]) };
+enum { N_COLS = sizeof(cols) / sizeof(cols[0]) };
 
 static void print_row(const struct peak_isa * isa, int n_threads, double fma, double int8, double gbs, bool json) {
     if (json) {
@@ -45,7 +51,8 @@ static void print_row(const struct peak_isa * isa, int n_threads, double fma, do
         json_real(o, "fma_gflops", fma, 5);
         json_real(o, "int8_gops", int8, 5);
         json_real(o, "read_gbs", gbs, 4);
-        if (isa->int8_name) cJSON_AddStringToObject(o, "int8_by", isa->int8_name); else cJSON_AddNullToObject(o, "int8_by");
+        if (isa->int8_name) cJSON_AddStringToObject(o, "int8_by", isa->int8_name);
+        else cJSON_AddNullToObject(o, "int8_by");
         json_line(o);
         return;
     }
@@ -60,14 +67,18 @@ static void print_row(const struct peak_isa * isa, int n_threads, double fma, do
 }
 
 int bench_peak(int argc, char ** argv) {
-    struct args a = { .program = program, .usage = "[-t LIST] [--json]", .opts = opts, .n_opt = sizeof(opts)/sizeof(opts[0]), .notes = notes,
+    struct args a = { .program = program,
+        .usage = "[-t LIST] [--json]",
+        .opts = opts,
+        .n_opt = sizeof(opts) / sizeof(opts[0]),
+        .notes = notes,
         .about = "Measures the FMA peak, the int8 dot product peak and the memory bandwidth of this machine." };
     int64_t threads[MAX_LIST] = { 1, cpu_count() };
     int n_list = threads[1] > 1 ? 2 : 1;
     bool json = false;
-    for (int id; (id = args_next(&a, argc, argv)) != -1; ) {
+    for (int id; (id = args_next(&a, argc, argv)) != -1;) {
         switch (id) {
-            case 't':      n_list = args_ints(&a, 1, 512, threads, MAX_LIST); break;
+            case 't': n_list = args_ints(&a, 1, 512, threads, MAX_LIST); break;
             case OPT_JSON: json = true; break;
         }
     }
@@ -80,8 +91,12 @@ int bench_peak(int argc, char ** argv) {
         const struct peak_isa * isa;
         for (int i = 0; (isa = peak_isa_at(i)); i++) {
             progress("%d threads, %s", (int) threads[t], isa->name);
-            const double fma = peak_fma(isa, (int) threads[t]), int8 = peak_int8(isa, (int) threads[t]), gbs = peak_read(isa, (int) threads[t]);
-            if (fma < 0 || int8 < 0 || gbs < 0) { progress_clear(); fatal(program, "%s: a loop did not do its work", isa->name); }
+            const double fma = peak_fma(isa, (int) threads[t]), int8 = peak_int8(isa, (int) threads[t]),
+                         gbs = peak_read(isa, (int) threads[t]);
+            if (fma < 0 || int8 < 0 || gbs < 0) {
+                progress_clear();
+                fatal(program, "%s: a loop did not do its work", isa->name);
+            }
             print_row(isa, (int) threads[t], fma, int8, gbs, json);
             if (!output_flush()) return output_close(program, 1);
         }

@@ -14,7 +14,7 @@
 double now_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double) t.tv_sec + 1e-9*(double) t.tv_nsec;
+    return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
 }
 
 int cpu_count(void) {
@@ -41,20 +41,23 @@ static bool line_of(const char * path, const char * key, char * text, int size) 
 
 const char * cpu_model(void) {
     static char name[128];
-    if (!*name && !line_of("/proc/cpuinfo", "model name", name, sizeof(name)) && !line_of("/proc/cpuinfo", "CPU part", name, sizeof(name))) strcpy(name, "unknown CPU");
+    if (!*name && !line_of("/proc/cpuinfo", "model name", name, sizeof(name)) &&
+        !line_of("/proc/cpuinfo", "CPU part", name, sizeof(name)))
+        strcpy(name, "unknown CPU");
     return name;
 }
 
 double memory_available(void) {
     char text[64];
     double kb;
-    return line_of("/proc/meminfo", "MemAvailable", text, sizeof(text)) && sscanf(text, "%lf", &kb) == 1 ? 1024*kb : INFINITY;
+    return line_of("/proc/meminfo", "MemAvailable", text, sizeof(text)) && sscanf(text, "%lf", &kb) == 1 ? 1024 * kb
+                                                                                                         : INFINITY;
 }
 
 double memory_peak(void) {
     char text[64];
     double kb;
-    return line_of("/proc/self/status", "VmHWM", text, sizeof(text)) && sscanf(text, "%lf", &kb) == 1 ? 1024*kb : NAN;
+    return line_of("/proc/self/status", "VmHWM", text, sizeof(text)) && sscanf(text, "%lf", &kb) == 1 ? 1024 * kb : NAN;
 }
 
 static int by_value(const void * a, const void * b) {
@@ -63,13 +66,14 @@ static int by_value(const void * a, const void * b) {
 }
 double median(double * x, int n) {
     qsort(x, (size_t) n, sizeof(*x), by_value);
-    return n % 2 ? x[n/2] : (x[n/2 - 1] + x[n/2])/2;
+    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
 static const char help[] =
     "usage: mra-bench COMMAND [options]\n"
     "\n"
-    "Measures attention, dense layers and whole models against ggml's own operators and against what the machine can do.\n"
+    "Measures attention, dense layers and whole models against ggml's own operators and against what the machine can "
+    "do.\n"
     "\n"
     "commands:\n"
     "  attn    validates, then times one attention node: ggml-mra, ggml's flash attention, ggml's matrix products\n"
@@ -78,7 +82,8 @@ static const char help[] =
     "  peak    FMA, int8 and memory rates of this machine\n"
     "\n"
     "mra-bench COMMAND --help lists the options of a command.\n"
-    "Exit codes: 0 done; 1 a validation, a file or the output failed, or --perf-guard found something slower; 2 wrong options.\n"
+    "Exit codes: 0 done; 1 a validation, a file or the output failed, or --perf-guard found something slower; 2 wrong "
+    "options.\n"
     "\n"
     "examples:\n"
     "  mra-bench attn -n 512,4096 --frame columns --frame mra2 --budget 1/16,1/8,1/4\n"
@@ -87,15 +92,21 @@ static const char help[] =
     "  mra-bench model -m model.gguf -n 512,4096 --frame exact --frame columns\n"
     "  mra-bench peak -t 1,2\n";
 
-static const struct { const char * name; int (*run)(int argc, char ** argv); } commands[] = {
-    { "attn", bench_attn }, { "linear", bench_linear }, { "model", bench_model }, { "peak", bench_peak },
+static const struct {
+    const char * name;
+    int (*run)(int argc, char ** argv);
+} commands[] = {
+    { "attn", bench_attn },
+    { "linear", bench_linear },
+    { "model", bench_model },
+    { "peak", bench_peak },
 };
 
 int main(int argc, char ** argv) {
     static const char program[] = "mra-bench";
     const char * command = argc > 1 ? argv[1] : NULL;
     if (!command) usage_error(program, "no command: attn, linear, model or peak (see --help)");
-    for (size_t i = 0; i < sizeof(commands)/sizeof(commands[0]); i++) {
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         if (strcmp(command, commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
     }
     if (strcmp(command, "-h") != 0 && strcmp(command, "--help") != 0 && strcmp(command, "help") != 0) {

@@ -9,9 +9,9 @@
 enum { OPT_PAIR = 2000, OPT_LOGITS };
 
 static const struct arg_opt opts[] = {
-    { 'k',        "top-k",  "N",    "print the N best labels only (default: all)" },
-    { OPT_PAIR,   "pair",   "TEXT", "second text of every pair (JSON Lines: \"text_pair\")" },
-    { OPT_LOGITS, "logits", NULL,   "print logits instead of probabilities" },
+    { 'k', "top-k", "N", "print the N best labels only (default: all)" },
+    { OPT_PAIR, "pair", "TEXT", "second text of every pair (JSON Lines: \"text_pair\")" },
+    { OPT_LOGITS, "logits", NULL, "print logits instead of probabilities" },
 };
 
 static const char notes[] =
@@ -28,22 +28,30 @@ static const char notes[] =
     "  mra-classify -m topics.gguf -f articles.jsonl -k 3 -o topics.jsonl --json\n"
     "\n";
 
-struct classify { int top_k; bool logits; const char * pair; int32_t * order; };
+struct classify {
+    int top_k;
+    bool logits;
+    const char * pair;
+    int32_t * order;
+};
 
 static double score(const struct mra_model_info * info, const struct classify * c, const float * x, int i) {
     if (c->logits || info->problem == MRA_PROBLEM_REGRESSION) return x[i];
-    if (info->problem == MRA_PROBLEM_MULTI) return 1/(1 + exp(-(double) x[i]));
+    if (info->problem == MRA_PROBLEM_MULTI) return 1 / (1 + exp(-(double) x[i]));
     double max = x[0], sum = 0;
     for (int j = 1; j < info->n_class; j++) max = fmax(max, x[j]);
     for (int j = 0; j < info->n_class; j++) sum += exp(x[j] - max);
-    return exp(x[i] - max)/sum;
+    return exp(x[i] - max) / sum;
 }
 
 static void collect(struct stream * s, struct item * it, const float * rows, int64_t n_rows, int64_t n_cols) {
     (void) s;
-    it->result = malloc((size_t) (n_rows*n_cols)*sizeof(float));
-    if (!it->result) { item_fail(it, MRA_ERR_MEMORY, "out of memory"); return; }
-    memcpy(it->result, rows, (size_t) (n_rows*n_cols)*sizeof(float));
+    it->result = malloc((size_t) (n_rows * n_cols) * sizeof(float));
+    if (!it->result) {
+        item_fail(it, MRA_ERR_MEMORY, "out of memory");
+        return;
+    }
+    memcpy(it->result, rows, (size_t) (n_rows * n_cols) * sizeof(float));
 }
 
 static void sort_labels(int32_t * order, const float * x, int n) {
@@ -68,7 +76,10 @@ static void emit(struct stream * s, struct item * it) {
     for (int i = 0; i < k; i++) {
         const char * label = mra_model_label(s->model, c->order[i]);
         char number[32];
-        if (!label) { snprintf(number, sizeof(number), "LABEL_%d", c->order[i]); label = number; }
+        if (!label) {
+            snprintf(number, sizeof(number), "LABEL_%d", c->order[i]);
+            label = number;
+        }
         const double y = score(&s->info, c, x, c->order[i]);
         if (s->o->json) {
             sink_text(&s->out, i ? ", {\"label\": " : "{\"label\": ");
@@ -89,35 +100,41 @@ static void emit(struct stream * s, struct item * it) {
 
 int main(int argc, char ** argv) {
     struct args a = {
-        .program = "mra-classify", .usage = "-m MODEL [options] [TEXT... | -f FILE | -]", .opts = opts, .n_opt = sizeof(opts)/sizeof(opts[0]),
-        .about = "Labels of texts or pairs of texts, with their probabilities.", .common = common_options, .n_common = n_common_options,
+        .program = "mra-classify",
+        .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
+        .opts = opts,
+        .n_opt = sizeof(opts) / sizeof(opts[0]),
+        .about = "Labels of texts or pairs of texts, with their probabilities.",
+        .common = common_options,
+        .n_common = n_common_options,
     };
     char help[4096];
     snprintf(help, sizeof(help), "%s%s", notes, common_notes);
     a.notes = help;
-    struct classify c = {0};
+    struct classify c = { 0 };
     struct options o = options_default();
-    for (int id; (id = args_next(&a, argc, argv)) != -1; ) {
+    for (int id; (id = args_next(&a, argc, argv)) != -1;) {
         switch (id) {
-            case 'k':        c.top_k  = (int) args_int(&a, 1, 1 << 20); break;
-            case OPT_PAIR:   c.pair   = a.value; break;
+            case 'k': c.top_k = (int) args_int(&a, 1, 1 << 20); break;
+            case OPT_PAIR: c.pair = a.value; break;
             case OPT_LOGITS: c.logits = true; break;
-            default:         options_take(&o, &a, id);
+            default: options_take(&o, &a, id);
         }
     }
     options_end(&o, &a, argc, argv);
     if (o.truncate == TRUNCATE_CHUNK) usage_error(a.program, "--truncate chunk is for mra-embed; use error or right");
     struct stream s;
     stream_open(&s, &a, &o);
-    if (s.info.n_class == 0) fatal(a.program, "%s has no classifier%s", o.model, s.info.has_mlm ? "; it can fill masks: mra-fill-mask" : "");
-    c.order = malloc((size_t) s.info.n_class*sizeof(*c.order));
+    if (s.info.n_class == 0)
+        fatal(a.program, "%s has no classifier%s", o.model, s.info.has_mlm ? "; it can fill masks: mra-fill-mask" : "");
+    c.order = malloc((size_t) s.info.n_class * sizeof(*c.order));
     if (!c.order) fatal(a.program, "out of memory");
-    s.user      = &c;
+    s.user = &c;
     s.want.kind = MRA_OUTPUT_CLASS;
-    s.pairs     = true;
-    s.pair      = c.pair;
-    s.collect   = collect;
-    s.emit      = emit;
+    s.pairs = true;
+    s.pair = c.pair;
+    s.collect = collect;
+    s.emit = emit;
     const int code = stream_run(&s);
     free(c.order);
     return code;

@@ -34,23 +34,27 @@ static void emit_json(struct stream * s, struct item * it) {
         stream_json_head(s, it);
         if (r->chunks) {
             const struct chunk * c = &r->chunks[i];
-            sink_printf(&s->out, "\"chunk\": %d, \"chunks\": %d, \"start\": %u, \"end\": %u, \"tokens\": %d, ", i, r->n, c->start, c->end, c->n_tokens);
+            sink_printf(&s->out, "\"chunk\": %d, \"chunks\": %d, \"start\": %u, \"end\": %u, \"tokens\": %d, ", i, r->n,
+                c->start, c->end, c->n_tokens);
         } else {
             sink_printf(&s->out, "\"tokens\": %lld, ", (long long) it->n_tokens);
         }
         sink_text(&s->out, "\"embedding\": ");
-        array(&s->out, r->data + (int64_t) i*e->dims, e->dims);
+        array(&s->out, r->data + (int64_t) i * e->dims, e->dims);
         e->n_rows++;
         stream_json_tail(s, it);
         if (e->format == FORMAT_JSON) sink_commit(&s->out); // a comma may follow
-        else                          stream_line_end(s);
+        else stream_line_end(s);
     }
 }
 static void begin_json(struct stream * s) {
     sink_text(&s->out, "[");
     sink_commit(&s->out);
 }
-static void end_json(struct stream * s) { sink_text(&s->out, "\n]\n"); sink_commit(&s->out); }
+static void end_json(struct stream * s) {
+    sink_text(&s->out, "\n]\n");
+    sink_commit(&s->out);
+}
 
 // ---- openai ----
 
@@ -64,8 +68,9 @@ static void emit_openai(struct stream * s, struct item * it) {
     e->n_tokens += it->n_tokens;
     for (int i = 0; i < r->n; i++) {
         const long long index = r->chunks ? e->n_rows : it->rec.line - 1;
-        sink_printf(&s->out, "%s\n{\"object\": \"embedding\", \"index\": %lld, \"embedding\": ", e->n_rows ? "," : "", index);
-        array(&s->out, r->data + (int64_t) i*e->dims, e->dims);
+        sink_printf(
+            &s->out, "%s\n{\"object\": \"embedding\", \"index\": %lld, \"embedding\": ", e->n_rows ? "," : "", index);
+        array(&s->out, r->data + (int64_t) i * e->dims, e->dims);
         sink_text(&s->out, "}");
         sink_commit(&s->out);
         e->n_rows++;
@@ -75,7 +80,8 @@ static void end_openai(struct stream * s) {
     const struct embed * e = s->user;
     sink_text(&s->out, "\n], \"model\": ");
     sink_json(&s->out, s->info.name, strlen(s->info.name));
-    sink_printf(&s->out, ", \"usage\": {\"prompt_tokens\": %lld, \"total_tokens\": %lld}}\n", (long long) e->n_tokens, (long long) e->n_tokens);
+    sink_printf(&s->out, ", \"usage\": {\"prompt_tokens\": %lld, \"total_tokens\": %lld}}\n", (long long) e->n_tokens,
+        (long long) e->n_tokens);
     sink_commit(&s->out);
 }
 
@@ -86,14 +92,16 @@ static void emit_rows(struct stream * s, struct item * it) {
     const struct embedding * r = it->failed ? NULL : it->result;
     float * nan_row = NULL;
     if (!r) {
-        nan_row = malloc((size_t) e->dims*sizeof(float));
+        nan_row = malloc((size_t) e->dims * sizeof(float));
         if (!nan_row) fatal(s->program, "out of memory");
         for (int c = 0; c < e->dims; c++) nan_row[c] = NAN;
     }
     for (int i = 0; i < (r ? r->n : 1); i++) {
-        const float * x = r ? r->data + (int64_t) i*e->dims : nan_row;
-        if (e->format == FORMAT_TEXT) { numbers(&s->out, x, e->dims, " "); sink_text(&s->out, "\n"); }
-        else                          sink_write(&s->out, x, (size_t) e->dims*sizeof(float));
+        const float * x = r ? r->data + (int64_t) i * e->dims : nan_row;
+        if (e->format == FORMAT_TEXT) {
+            numbers(&s->out, x, e->dims, " ");
+            sink_text(&s->out, "\n");
+        } else sink_write(&s->out, x, (size_t) e->dims * sizeof(float));
         sink_commit(&s->out);
         e->n_rows++;
     }
@@ -106,14 +114,17 @@ static void npy_header(const struct embed * e, int64_t n, char head[NPY_HEADER])
     memset(head, ' ', NPY_HEADER);
     memcpy(head, magic, 9);
     head[9] = 0;
-    const int len = snprintf(head + 10, NPY_HEADER - 10, "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }", (long long) n, e->dims);
+    const int len = snprintf(head + 10, NPY_HEADER - 10,
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }", (long long) n, e->dims);
     head[10 + len] = ' ';
     head[NPY_HEADER - 1] = '\n';
 }
 static void begin_npy(struct stream * s) {
     char head[NPY_HEADER];
     if (!s->out.regular) {
-        usage_error(s->program, "npy needs a file it can seek in (its first line holds the number of rows): -o FILE.npy, or --format raw for pipes");
+        usage_error(s->program,
+            "npy needs a file it can seek in (its first line holds the number of rows): -o FILE.npy, or --format raw "
+            "for pipes");
     }
     npy_header(s->user, 0, head);
     sink_write(&s->out, head, NPY_HEADER);
@@ -123,8 +134,9 @@ static void begin_npy(struct stream * s) {
 static void npy_flushed(struct stream * s) {
     const struct embed * e = s->user;
     char head[NPY_HEADER];
-    npy_header(e, (s->out.offset - s->out.start - NPY_HEADER)/((int64_t) e->dims*4), head);
-    if (s->out.offset - s->out.start >= NPY_HEADER && !sink_patch(&s->out, 0, head, NPY_HEADER) && !s->out.error) fatal(s->program, "cannot write to %s", s->out.path);
+    npy_header(e, (s->out.offset - s->out.start - NPY_HEADER) / ((int64_t) e->dims * 4), head);
+    if (s->out.offset - s->out.start >= NPY_HEADER && !sink_patch(&s->out, 0, head, NPY_HEADER) && !s->out.error)
+        fatal(s->program, "cannot write to %s", s->out.path);
 }
 static void end_npy(struct stream * s) {
     sink_flush(&s->out);
@@ -137,12 +149,15 @@ static void emit_similarity(struct stream * s, struct item * it) {
     struct embed * e = s->user;
     const struct embedding * r = it->failed ? NULL : it->result;
     if (e->n_rows == MAX_SIMILARITY) fatal(s->program, "--similarity takes at most %d texts", MAX_SIMILARITY);
-    e->all = realloc(e->all, (size_t) ((e->n_rows + 1)*e->dims)*sizeof(float));
+    e->all = realloc(e->all, (size_t) ((e->n_rows + 1) * e->dims) * sizeof(float));
     if (!e->all) fatal(s->program, "out of memory");
-    float * x = e->all + e->n_rows++*e->dims;
+    float * x = e->all + e->n_rows++ * e->dims;
     double sum = 0;
-    for (int c = 0; c < e->dims; c++) { x[c] = r ? r->data[c] : NAN; sum += (double) x[c]*x[c]; }
-    for (int c = 0; c < e->dims; c++) x[c] = (float) (x[c]/sqrt(sum));
+    for (int c = 0; c < e->dims; c++) {
+        x[c] = r ? r->data[c] : NAN;
+        sum += (double) x[c] * x[c];
+    }
+    for (int c = 0; c < e->dims; c++) x[c] = (float) (x[c] / sqrt(sum));
 }
 
 static void end_similarity(struct stream * s) {
@@ -152,10 +167,10 @@ static void end_similarity(struct stream * s) {
         if (s->o->json) sink_text(&s->out, i ? ", [" : "[");
         for (int64_t j = 0; j < e->n_rows; j++) {
             double dot = 0;
-            for (int c = 0; c < e->dims; c++) dot += (double) e->all[i*e->dims + c]*e->all[j*e->dims + c];
-            if (!s->o->json)        sink_printf(&s->out, "%s%7.4f", j ? " " : "", dot);
+            for (int c = 0; c < e->dims; c++) dot += (double) e->all[i * e->dims + c] * e->all[j * e->dims + c];
+            if (!s->o->json) sink_printf(&s->out, "%s%7.4f", j ? " " : "", dot);
             else if (isfinite(dot)) sink_printf(&s->out, "%s%.6f", j ? ", " : "", dot);
-            else                    sink_printf(&s->out, "%snull", j ? ", " : "");
+            else sink_printf(&s->out, "%snull", j ? ", " : "");
         }
         sink_text(&s->out, s->o->json ? "]" : "\n");
         if (!s->o->json) sink_commit(&s->out);
@@ -170,15 +185,33 @@ void embed_output(struct stream * s) {
     s->emit_failed = true;
     if (e->similarity) {
         s->emit = emit_similarity;
-        s->end  = end_similarity;
+        s->end = end_similarity;
         return;
     }
     switch (e->format) {
-        case FORMAT_NPY:    s->begin = begin_npy; s->emit = emit_rows; s->end = end_npy; s->flushed = npy_flushed; break;
+        case FORMAT_NPY:
+            s->begin = begin_npy;
+            s->emit = emit_rows;
+            s->end = end_npy;
+            s->flushed = npy_flushed;
+            break;
         case FORMAT_TEXT:
-        case FORMAT_RAW:    s->emit = emit_rows; break;
-        case FORMAT_JSON:   s->begin = begin_json; s->emit = emit_json; s->end = end_json; s->emit_failed = false; break;
-        case FORMAT_JSONL:  s->emit = emit_json; s->emit_failed = false; break;
-        case FORMAT_OPENAI: s->begin = begin_openai; s->emit = emit_openai; s->end = end_openai; s->emit_failed = false; break;
+        case FORMAT_RAW: s->emit = emit_rows; break;
+        case FORMAT_JSON:
+            s->begin = begin_json;
+            s->emit = emit_json;
+            s->end = end_json;
+            s->emit_failed = false;
+            break;
+        case FORMAT_JSONL:
+            s->emit = emit_json;
+            s->emit_failed = false;
+            break;
+        case FORMAT_OPENAI:
+            s->begin = begin_openai;
+            s->emit = emit_openai;
+            s->end = end_openai;
+            s->emit_failed = false;
+            break;
     }
 }

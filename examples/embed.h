@@ -7,22 +7,25 @@ enum embed_format { FORMAT_TEXT, FORMAT_JSON, FORMAT_JSONL, FORMAT_NPY, FORMAT_R
 
 struct embed {
     enum embed_format format;
-    enum mra_pooling  pooling;
-    int               normalize; // 1 yes, -1 no
-    int               dims;      // of an embedding
-    int               chunk;     // tokens per embedding; 0: one embedding per text
-    bool              similarity;
+    enum mra_pooling pooling;
+    int normalize; // 1 yes, -1 no
+    int dims;      // of an embedding
+    int chunk;     // tokens per embedding; 0: one embedding per text
+    bool similarity;
     // while writing
-    int64_t           n_rows, n_tokens;
-    float *           all;       // --similarity: [n_rows][dims]
+    int64_t n_rows, n_tokens;
+    float * all; // --similarity: [n_rows][dims]
 };
 
-struct chunk { uint32_t start, end; int n_tokens; }; // bytes of the text
+struct chunk {
+    uint32_t start, end;
+    int n_tokens;
+}; // bytes of the text
 
-struct embedding {               // struct item's result
-    int            n;
-    struct chunk * chunks;       // [n], NULL: the whole text
-    float *        data;         // [n][dims]
+struct embedding { // struct item's result
+    int n;
+    struct chunk * chunks; // [n], NULL: the whole text
+    float * data;          // [n][dims]
 };
 
 // sets begin, emit, end of s by the format

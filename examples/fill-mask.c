@@ -10,41 +10,54 @@ static const struct arg_opt opts[] = {
     { 'k', "top-k", "N", "candidates per mask (default 5)" },
 };
 
-static const char notes[] =
-    "masks:\n"
-    "  Write <mask>, [MASK] or the model's own mask token, any number of times; several masks are filled independently of\n"
-    "  each other. A text without one fails.\n"
-    "\n"
-    "output:\n"
-    "  A line per candidate: id or line number, number of the mask, probability, the token, the text with it; separated by tabs.\n"
-    "\n"
-    "examples:\n"
-    "  mra-fill-mask -m roberta.gguf \"The capital of France is <mask>.\" -k 5\n"
-    "  mra-fill-mask -m roberta.gguf -f texts.jsonl --json -o filled.jsonl\n"
-    "\n";
+static const char notes[] = "masks:\n"
+                            "  Write <mask>, [MASK] or the model's own mask token, any number of times; several masks "
+                            "are filled independently of\n"
+                            "  each other. A text without one fails.\n"
+                            "\n"
+                            "output:\n"
+                            "  A line per candidate: id or line number, number of the mask, probability, the token, "
+                            "the text with it; separated by tabs.\n"
+                            "\n"
+                            "examples:\n"
+                            "  mra-fill-mask -m roberta.gguf \"The capital of France is <mask>.\" -k 5\n"
+                            "  mra-fill-mask -m roberta.gguf -f texts.jsonl --json -o filled.jsonl\n"
+                            "\n";
 
 enum { N_NAMES = 2 };
 static const char * const mask_names[N_NAMES] = { "<mask>", "[MASK]" };
 
-struct fill { int top_k; int32_t mask; const char * mask_name; };
-struct candidate { int32_t id; float logit; double prob; };
+struct fill {
+    int top_k;
+    int32_t mask;
+    const char * mask_name;
+};
+struct candidate {
+    int32_t id;
+    float logit;
+    double prob;
+};
 
 // every name of the mask -> the model's own; masks become plain words for a tokenizer that does not know them
 static bool rename_masks(struct record * r, const char * own) {
     const size_t n_own = strlen(own);
-    char * out = malloc(r->n_text/6*(n_own + 1) + r->n_text + 1), * to = out;
+    char *out = malloc(r->n_text / 6 * (n_own + 1) + r->n_text + 1), *to = out;
     if (!out) return false;
-    for (size_t i = 0; i < r->n_text; ) {
+    for (size_t i = 0; i < r->n_text;) {
         int found = -1;
-        for (int j = 0; j < N_NAMES; j++) if (strncmp(r->text + i, mask_names[j], strlen(mask_names[j])) == 0) found = j;
-        if (found < 0) { *to++ = r->text[i++]; continue; }
+        for (int j = 0; j < N_NAMES; j++)
+            if (strncmp(r->text + i, mask_names[j], strlen(mask_names[j])) == 0) found = j;
+        if (found < 0) {
+            *to++ = r->text[i++];
+            continue;
+        }
         memcpy(to, own, n_own);
         to += n_own;
-        i  += strlen(mask_names[found]);
+        i += strlen(mask_names[found]);
     }
     *to = 0;
     free(r->text);
-    r->text   = out;
+    r->text = out;
     r->n_text = (size_t) (to - out);
     return true;
 }
@@ -56,9 +69,13 @@ static void on_record(struct stream * s, struct item * it) {
 
 static void prepare(struct stream * s, struct item * it) {
     const struct fill * f = s->user;
-    it->at = malloc(it->list.n*sizeof(*it->at) + 1);
-    if (!it->at) { item_fail(it, MRA_ERR_MEMORY, "out of memory"); return; }
-    for (size_t i = 0; i < it->list.n; i++) if (it->list.data[i].id == f->mask) it->at[it->n_at++] = (int) i;
+    it->at = malloc(it->list.n * sizeof(*it->at) + 1);
+    if (!it->at) {
+        item_fail(it, MRA_ERR_MEMORY, "out of memory");
+        return;
+    }
+    for (size_t i = 0; i < it->list.n; i++)
+        if (it->list.data[i].id == f->mask) it->at[it->n_at++] = (int) i;
     if (it->n_at == 0) {
         char why[128];
         snprintf(why, sizeof(why), "no %s in the text", f->mask_name);
@@ -69,10 +86,13 @@ static void prepare(struct stream * s, struct item * it) {
 // rows : [n_at][n_vocab] logits -> the best of each
 static void collect(struct stream * s, struct item * it, const float * rows, int64_t n_rows, int64_t n_cols) {
     const struct fill * f = s->user;
-    struct candidate * all = it->result = malloc((size_t) (n_rows*f->top_k)*sizeof(*all));
-    if (!all) { item_fail(it, MRA_ERR_MEMORY, "out of memory"); return; }
+    struct candidate * all = it->result = malloc((size_t) (n_rows * f->top_k) * sizeof(*all));
+    if (!all) {
+        item_fail(it, MRA_ERR_MEMORY, "out of memory");
+        return;
+    }
     for (int64_t m = 0; m < n_rows; m++, rows += n_cols) {
-        struct candidate * best = all + m*f->top_k;
+        struct candidate * best = all + m * f->top_k;
         int n = 0;
         double max = -INFINITY, sum = 0;
         for (int64_t i = 0; i < n_cols; i++) max = fmax(max, rows[i]);
@@ -83,7 +103,7 @@ static void collect(struct stream * s, struct item * it, const float * rows, int
             for (; j > 0 && best[j - 1].logit < rows[i]; j--) best[j] = best[j - 1];
             best[j] = (struct candidate) { (int32_t) i, rows[i], 0 };
         }
-        for (int j = 0; j < n; j++) best[j].prob = exp(best[j].logit - max)/sum;
+        for (int j = 0; j < n; j++) best[j].prob = exp(best[j].logit - max) / sum;
     }
 }
 
@@ -100,7 +120,10 @@ static char * filled(const struct item * it, int mask, const char * word, size_t
     if (!out) return NULL;
     memcpy(out, r->text, t->start);
     size_t at = t->start;
-    if (n > 0 && word[0] == ' ' && (at == 0 || out[at - 1] == ' ')) { word++; n--; }
+    if (n > 0 && word[0] == ' ' && (at == 0 || out[at - 1] == ' ')) {
+        word++;
+        n--;
+    }
     memcpy(out + at, word, n);
     memcpy(out + at + n, r->text + t->end, r->n_text - t->end);
     *len = at + n + r->n_text - t->end;
@@ -135,30 +158,41 @@ static void emit_one(struct stream * s, struct item * it, int mask, const struct
 static void emit(struct stream * s, struct item * it) {
     const struct fill * f = s->user;
     const struct candidate * c = it->result;
-    if (s->o->json) { stream_json_head(s, it); sink_text(&s->out, "\"masks\": ["); }
+    if (s->o->json) {
+        stream_json_head(s, it);
+        sink_text(&s->out, "\"masks\": [");
+    }
     for (int m = 0; m < it->n_at; m++) {
         if (s->o->json) sink_text(&s->out, m ? ", [" : "[");
         for (int i = 0; i < f->top_k; i++) {
             if (s->o->json && i) sink_text(&s->out, ", ");
-            emit_one(s, it, m, &c[m*f->top_k + i]);
+            emit_one(s, it, m, &c[m * f->top_k + i]);
         }
         if (s->o->json) sink_text(&s->out, "]");
     }
-    if (s->o->json) { sink_text(&s->out, "]"); stream_json_tail(s, it); stream_line_end(s); }
-    else sink_commit(&s->out);
+    if (s->o->json) {
+        sink_text(&s->out, "]");
+        stream_json_tail(s, it);
+        stream_line_end(s);
+    } else sink_commit(&s->out);
 }
 
 int main(int argc, char ** argv) {
     struct args a = {
-        .program = "mra-fill-mask", .usage = "-m MODEL [options] [TEXT... | -f FILE | -]", .opts = opts, .n_opt = sizeof(opts)/sizeof(opts[0]),
-        .about = "The tokens that a masked language model expects in place of <mask>.", .common = common_options, .n_common = n_common_options,
+        .program = "mra-fill-mask",
+        .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
+        .opts = opts,
+        .n_opt = sizeof(opts) / sizeof(opts[0]),
+        .about = "The tokens that a masked language model expects in place of <mask>.",
+        .common = common_options,
+        .n_common = n_common_options,
     };
     char help[4096];
     snprintf(help, sizeof(help), "%s%s", notes, common_notes);
     a.notes = help;
     struct fill f = { .top_k = 5 };
     struct options o = options_default();
-    for (int id; (id = args_next(&a, argc, argv)) != -1; ) {
+    for (int id; (id = args_next(&a, argc, argv)) != -1;) {
         if (id == 'k') f.top_k = (int) args_int(&a, 1, 1000);
         else options_take(&o, &a, id);
     }
@@ -166,19 +200,21 @@ int main(int argc, char ** argv) {
     if (o.truncate == TRUNCATE_CHUNK) usage_error(a.program, "--truncate chunk is for mra-embed; use error or right");
     struct stream s;
     stream_open(&s, &a, &o);
-    if (!s.info.has_mlm) fatal(a.program, "%s has no masked-language-model head (converted with --no-mlm, or not trained with one)", o.model);
+    if (!s.info.has_mlm)
+        fatal(a.program, "%s has no masked-language-model head (converted with --no-mlm, or not trained with one)",
+            o.model);
     f.mask = -1;
     for (int i = 0; i < N_NAMES && f.mask < 0; i++) {
         f.mask_name = mask_names[i];
-        f.mask      = mra_tokenizer_find(mra_model_tokenizer(s.model), f.mask_name, strlen(f.mask_name));
+        f.mask = mra_tokenizer_find(mra_model_tokenizer(s.model), f.mask_name, strlen(f.mask_name));
     }
     if (f.mask < 0) fatal(a.program, "%s has no mask token", o.model);
     if (f.top_k > s.info.n_vocab) f.top_k = s.info.n_vocab;
-    s.user      = &f;
+    s.user = &f;
     s.want.kind = MRA_OUTPUT_MLM;
-    s.record    = on_record;
-    s.prepare   = prepare;
-    s.collect   = collect;
-    s.emit      = emit;
+    s.record = on_record;
+    s.prepare = prepare;
+    s.collect = collect;
+    s.emit = emit;
     return stream_run(&s);
 }

@@ -10,8 +10,8 @@
 static const char program[] = "mra-quantize";
 
 static const struct arg_opt opts[] = {
-    { 't', "threads", "N",  "threads to use, default all CPUs" },
-    { 'q', "quiet",   NULL, "print errors only" },
+    { 't', "threads", "N", "threads to use, default all CPUs" },
+    { 'q', "quiet", NULL, "print errors only" },
     { 'v', "verbose", NULL, "print a line for every tensor" },
 };
 
@@ -33,29 +33,38 @@ static const char notes[] =
     "\n"
     "example: mra-quantize roberta-f16.gguf roberta-q8_0.gguf q8_0";
 
-struct view { bool quiet, verbose; };
+struct view {
+    bool quiet, verbose;
+};
 
-static void on_tensor(void * user, int i, int n, const char * name, enum ggml_type from, enum ggml_type to, bool fallback) {
+static void on_tensor(
+    void * user, int i, int n, const char * name, enum ggml_type from, enum ggml_type to, bool fallback) {
     const struct view * v = user;
     if (v->quiet) return;
     if (v->verbose || fallback) {
         progress_clear();
-        fprintf(stderr, "%s: %s -> %s%s\n", name, ggml_type_name(from), ggml_type_name(to), fallback ? " (its rows do not fit the type asked for)" : "");
+        fprintf(stderr, "%s: %s -> %s%s\n", name, ggml_type_name(from), ggml_type_name(to),
+            fallback ? " (its rows do not fit the type asked for)" : "");
     }
     progress("[%d/%d] %s", i + 1, n, name);
 }
 
 int main(int argc, char ** argv) {
-    struct view view = {0};
+    struct view view = { 0 };
     struct mra_quantize_params params = { .progress = on_tensor, .user = &view };
-    struct args a = { .program = program, .usage = "[options] INPUT.gguf OUTPUT.gguf TYPE", .about = about, .opts = opts, .n_opt = sizeof(opts)/sizeof(opts[0]), .notes = notes };
-    for (int id; (id = args_next(&a, argc, argv)) != -1; ) switch (id) {
-        case 't': params.n_threads = (int) args_int(&a, 1, GGML_MAX_N_THREADS); break;
-        case 'q': view.quiet   = true; break;
-        case 'v': view.verbose = true; break;
-    }
+    struct args a = { .program = program,
+        .usage = "[options] INPUT.gguf OUTPUT.gguf TYPE",
+        .about = about,
+        .opts = opts,
+        .n_opt = sizeof(opts) / sizeof(opts[0]),
+        .notes = notes };
+    for (int id; (id = args_next(&a, argc, argv)) != -1;) switch (id) {
+            case 't': params.n_threads = (int) args_int(&a, 1, GGML_MAX_N_THREADS); break;
+            case 'q': view.quiet = true; break;
+            case 'v': view.verbose = true; break;
+        }
     if (argc - optind != 3) usage_error(program, "expected INPUT OUTPUT TYPE (see --help)");
-    const char * in = argv[optind], * out = argv[optind + 1], * type = argv[optind + 2];
+    const char *in = argv[optind], *out = argv[optind + 1], *type = argv[optind + 2];
     params.type = mra_quantize_type(type);
     if (params.type == GGML_TYPE_COUNT) usage_error(program, "unknown type '%s' (see --help)", type);
 
@@ -65,7 +74,8 @@ int main(int argc, char ** argv) {
     progress_clear();
     if (st != MRA_OK) fatal(program, "%s", err.msg);
     if (view.quiet) return 0;
-    fprintf(stderr, "%s: %.1f MB -> %.1f MB, %d tensors converted", out, (double) r.n_in/1e6, (double) r.n_out/1e6, r.n_quantized);
+    fprintf(stderr, "%s: %.1f MB -> %.1f MB, %d tensors converted", out, (double) r.n_in / 1e6, (double) r.n_out / 1e6,
+        r.n_quantized);
     if (r.n_fallback) fprintf(stderr, ", %d of them not to %s", r.n_fallback, type);
     fputc('\n', stderr);
     return 0;

@@ -9,18 +9,22 @@
 enum { OPT_SCORES = 2000 };
 
 static const struct arg_opt opts[] = {
-    { 'q',        "query",  "TEXT", "the query; required" },
-    { 'k',        "top-k",  "N",    "print the N best documents only (default: all)" },
-    { OPT_SCORES, "scores", "KIND", "logit (default): the classifier's number; prob: 0 to 1, its sigmoid, or the\nsoftmax of the second of two labels" },
+    { 'q', "query", "TEXT", "the query; required" },
+    { 'k', "top-k", "N", "print the N best documents only (default: all)" },
+    { OPT_SCORES, "scores", "KIND",
+        "logit (default): the classifier's number; prob: 0 to 1, its sigmoid, or the\nsoftmax of the second of two "
+        "labels" },
 };
 
 static const char notes[] =
     "scores:\n"
-    "  A cross-encoder (a classifier with one or two labels) reads query and document together. With any other model the\n"
+    "  A cross-encoder (a classifier with one or two labels) reads query and document together. With any other model "
+    "the\n"
     "  score is the cosine of the two embeddings, and a line on standard error says so.\n"
     "\n"
     "output:\n"
-    "  Best first: score, id or line number, document, separated by tabs. Documents of equal score keep their order. All\n"
+    "  Best first: score, id or line number, document, separated by tabs. Documents of equal score keep their order. "
+    "All\n"
     "  documents are kept in memory, with --top-k only the N best so far.\n"
     "\n"
     "examples:\n"
@@ -28,42 +32,50 @@ static const char notes[] =
     "  grep -rhi password docs/ | mra-rerank -m minilm.gguf -q \"how to reset a password\" - | head\n"
     "\n";
 
-struct hit { double score, max_err, rel_err, cosine; int64_t line; char * id, * text; size_t n_text; };
+struct hit {
+    double score, max_err, rel_err, cosine;
+    int64_t line;
+    char *id, *text;
+    size_t n_text;
+};
 
 struct rerank {
     const char * query;
-    int64_t      top_k;    // 0: all
-    bool         prob, cosine;
-    float *      vector;   // cosine: the query's embedding, of length 1
-    struct hit * hits;     // [n_hits]
-    size_t       n_hits, cap;
+    int64_t top_k; // 0: all
+    bool prob, cosine;
+    float * vector;    // cosine: the query's embedding, of length 1
+    struct hit * hits; // [n_hits]
+    size_t n_hits, cap;
 };
 
 // better documents first; equal ones as they came
 static int compare(const void * a, const void * b) {
-    const struct hit * x = a, * y = b;
+    const struct hit *x = a, *y = b;
     return x->score != y->score ? (x->score > y->score ? -1 : 1) : x->line < y->line ? -1 : x->line > y->line;
 }
 
 static void normalize(float * to, const float * x, int n) {
     double sum = 0;
-    for (int c = 0; c < n; c++) sum += (double) x[c]*x[c];
-    for (int c = 0; c < n; c++) to[c] = sum > 0 ? (float) (x[c]/sqrt(sum)) : 0;
+    for (int c = 0; c < n; c++) sum += (double) x[c] * x[c];
+    for (int c = 0; c < n; c++) to[c] = sum > 0 ? (float) (x[c] / sqrt(sum)) : 0;
 }
 
 static void collect(struct stream * s, struct item * it, const float * rows, int64_t n_rows, int64_t n_cols) {
     const struct rerank * r = s->user;
-    double * score = it->result = malloc(sizeof(*score) + (size_t) n_cols*sizeof(float));
-    if (!score) { item_fail(it, MRA_ERR_MEMORY, "out of memory"); return; }
+    double * score = it->result = malloc(sizeof(*score) + (size_t) n_cols * sizeof(float));
+    if (!score) {
+        item_fail(it, MRA_ERR_MEMORY, "out of memory");
+        return;
+    }
     if (r->cosine) {
         float * x = (float *) (score + 1);
         normalize(x, rows, (int) n_cols);
         *score = 0;
-        for (int64_t c = 0; c < n_cols; c++) *score += (double) x[c]*r->vector[c];
+        for (int64_t c = 0; c < n_cols; c++) *score += (double) x[c] * r->vector[c];
         return;
     }
     const double logit = n_cols == 1 ? rows[0] : (double) rows[1] - rows[0];
-    *score = r->prob ? 1/(1 + exp(-logit)) : n_cols == 1 ? rows[0] : rows[1];
+    *score = r->prob ? 1 / (1 + exp(-logit)) : n_cols == 1 ? rows[0] : rows[1];
     (void) n_rows;
 }
 
@@ -71,13 +83,14 @@ static void collect(struct stream * s, struct item * it, const float * rows, int
 static void emit(struct stream * s, struct item * it) {
     struct rerank * r = s->user;
     if (r->n_hits == r->cap) {
-        r->cap  = 2*r->cap + 64;
-        r->hits = realloc(r->hits, r->cap*sizeof(*r->hits));
+        r->cap = 2 * r->cap + 64;
+        r->hits = realloc(r->hits, r->cap * sizeof(*r->hits));
         if (!r->hits) fatal(s->program, "out of memory");
     }
-    r->hits[r->n_hits++] = (struct hit) { *(double *) it->result, it->max_err, it->rel_err, it->cosine, it->rec.line, it->rec.id, it->rec.text, it->rec.n_text };
+    r->hits[r->n_hits++] = (struct hit) { *(double *) it->result, it->max_err, it->rel_err, it->cosine, it->rec.line,
+        it->rec.id, it->rec.text, it->rec.n_text };
     it->rec.id = it->rec.text = NULL;
-    if (r->top_k && r->n_hits >= 2*(size_t) r->top_k + 64) {
+    if (r->top_k && r->n_hits >= 2 * (size_t) r->top_k + 64) {
         qsort(r->hits, r->n_hits, sizeof(*r->hits), compare);
         while (r->n_hits > (size_t) r->top_k) {
             free(r->hits[--r->n_hits].id);
@@ -94,8 +107,14 @@ static void end(struct stream * s) {
         struct hit * h = &r->hits[i];
         const char * text = h->text + n_prefix;
         h->n_text -= n_prefix;
-        struct item it = { .rec = { .line = h->line, .id = h->id }, .max_err = h->max_err, .rel_err = h->rel_err, .cosine = h->cosine };
-        if (r->top_k && i >= (size_t) r->top_k) { free(h->id); free(h->text); continue; }
+        struct item it = {
+            .rec = { .line = h->line, .id = h->id }, .max_err = h->max_err, .rel_err = h->rel_err, .cosine = h->cosine
+        };
+        if (r->top_k && i >= (size_t) r->top_k) {
+            free(h->id);
+            free(h->text);
+            continue;
+        }
         if (s->o->json) {
             stream_json_head(s, &it);
             sink_printf(&s->out, "\"rank\": %zu, \"score\": %.7g, \"text\": ", i + 1, h->score);
@@ -105,7 +124,8 @@ static void end(struct stream * s) {
             sink_printf(&s->out, "%.4f\t", h->score);
             stream_name(s, &it);
             sink_text(&s->out, "\t");
-            for (size_t j = 0; j < h->n_text; j++) sink_write(&s->out, text[j] == '\n' || text[j] == '\t' ? " " : text + j, 1);
+            for (size_t j = 0; j < h->n_text; j++)
+                sink_write(&s->out, text[j] == '\n' || text[j] == '\t' ? " " : text + j, 1);
         }
         stream_line_end(s);
         free(h->id);
@@ -119,9 +139,9 @@ static void on_record(struct stream * s, struct item * it) {
     const struct rerank * r = s->user;
     if (r->cosine) return;
     free(it->rec.pair);
-    it->rec.pair   = it->rec.text;
+    it->rec.pair = it->rec.text;
     it->rec.n_pair = it->rec.n_text;
-    it->rec.text   = strdup(r->query);
+    it->rec.text = strdup(r->query);
     it->rec.n_text = strlen(r->query);
     if (!it->rec.text) item_fail(it, MRA_ERR_MEMORY, "out of memory");
 }
@@ -129,23 +149,24 @@ static void prepare(struct stream * s, struct item * it) { // the document is wh
     const struct rerank * r = s->user;
     if (r->cosine || s->o->dry_run) return;
     free(it->rec.text);
-    it->rec.text   = it->rec.pair;
+    it->rec.text = it->rec.pair;
     it->rec.n_text = it->rec.n_pair;
-    it->rec.pair   = NULL;
+    it->rec.pair = NULL;
 }
 
 static void embed_query(struct stream * s) {
     struct rerank * r = s->user;
     struct mra_error err;
-    struct mra_token_list list = {0};
+    struct mra_token_list list = { 0 };
     struct mra_result res;
     struct mra_context_params p = mra_context_params_default();
     p.n_threads = s->o->n_threads;
     struct mra_context * ctx = mra_context_new(s->model, &p, &err);
-    if (!ctx || mra_model_tokenize(s->model, r->query, strlen(r->query), NULL, 0, 0, &list, &err) != MRA_OK) fatal(s->program, "%s", err.msg);
+    if (!ctx || mra_model_tokenize(s->model, r->query, strlen(r->query), NULL, 0, 0, &list, &err) != MRA_OK)
+        fatal(s->program, "%s", err.msg);
     const struct mra_seq seq = { .n = (int) list.n, .tokens = list.data };
     if (mra_encode(ctx, &seq, 1, &s->want, &res, &err) != MRA_OK) fatal(s->program, "the query: %s", err.msg);
-    r->vector = malloc((size_t) res.n_cols*sizeof(float));
+    r->vector = malloc((size_t) res.n_cols * sizeof(float));
     if (!r->vector) fatal(s->program, "out of memory");
     normalize(r->vector, res.data, (int) res.n_cols);
     mra_context_free(ctx);
@@ -153,12 +174,12 @@ static void embed_query(struct stream * s) {
 }
 
 static void parse(struct rerank * r, struct options * o, struct args * a, int argc, char ** argv) {
-    for (int id; (id = args_next(a, argc, argv)) != -1; ) {
+    for (int id; (id = args_next(a, argc, argv)) != -1;) {
         switch (id) {
-            case 'q':        r->query = a->value; break;
-            case 'k':        r->top_k = args_int(a, 1, 1 << 30); break;
-            case OPT_SCORES: r->prob  = args_choice(a, "logit|prob"); break;
-            default:         options_take(o, a, id);
+            case 'q': r->query = a->value; break;
+            case 'k': r->top_k = args_int(a, 1, 1 << 30); break;
+            case OPT_SCORES: r->prob = args_choice(a, "logit|prob"); break;
+            default: options_take(o, a, id);
         }
     }
     if (!r->query) usage_error(a->program, "no query: -q TEXT (see --help)");
@@ -169,29 +190,38 @@ static void parse(struct rerank * r, struct options * o, struct args * a, int ar
 
 int main(int argc, char ** argv) {
     struct args a = {
-        .program = "mra-rerank", .usage = "-m MODEL -q QUERY [options] [DOCUMENT... | -f FILE | -]", .opts = opts, .n_opt = sizeof(opts)/sizeof(opts[0]),
-        .about = "Sorts documents by their relevance for a query.", .common = common_options, .n_common = n_common_options,
+        .program = "mra-rerank",
+        .usage = "-m MODEL -q QUERY [options] [DOCUMENT... | -f FILE | -]",
+        .opts = opts,
+        .n_opt = sizeof(opts) / sizeof(opts[0]),
+        .about = "Sorts documents by their relevance for a query.",
+        .common = common_options,
+        .n_common = n_common_options,
     };
     char help[4096];
     snprintf(help, sizeof(help), "%s%s", notes, common_notes);
     a.notes = help;
-    struct rerank r = {0};
+    struct rerank r = { 0 };
     struct options o = options_default();
     struct stream s;
     parse(&r, &o, &a, argc, argv);
     stream_open(&s, &a, &o);
-    r.cosine  = s.info.n_class < 1 || s.info.n_class > 2;
-    s.user    = &r;
-    s.want    = (struct mra_output) { .kind = r.cosine ? MRA_OUTPUT_POOLED : MRA_OUTPUT_CLASS };
-    s.pairs   = !r.cosine;
-    s.record  = on_record;
+    r.cosine = s.info.n_class < 1 || s.info.n_class > 2;
+    s.user = &r;
+    s.want = (struct mra_output) { .kind = r.cosine ? MRA_OUTPUT_POOLED : MRA_OUTPUT_CLASS };
+    s.pairs = !r.cosine;
+    s.record = on_record;
     s.prepare = prepare;
     s.collect = collect;
-    s.emit    = emit;
-    s.end     = end;
+    s.emit = emit;
+    s.end = end;
     if (r.cosine) {
-        if (r.prob) fatal(a.program, "--scores prob: %s has no classifier with one or two labels; its cosines are not probabilities", o.model);
-        fprintf(stderr, "%s: the model has %s: scores are cosines of embeddings\n", a.program, s.info.n_class ? "more than two labels" : "no classifier");
+        if (r.prob)
+            fatal(a.program,
+                "--scores prob: %s has no classifier with one or two labels; its cosines are not probabilities",
+                o.model);
+        fprintf(stderr, "%s: the model has %s: scores are cosines of embeddings\n", a.program,
+            s.info.n_class ? "more than two labels" : "no classifier");
         if (!o.dry_run) embed_query(&s);
     }
     const int code = stream_run(&s);

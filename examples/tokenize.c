@@ -7,24 +7,29 @@
 enum { OPT_PAIR = 2000, OPT_COUNT, OPT_IDS };
 
 static const struct arg_opt opts[] = {
-    { OPT_PAIR,  "pair",  "TEXT", "second text of every pair (JSON Lines: \"text_pair\")" },
-    { OPT_COUNT, "count", NULL,   "print the number of tokens of each text only" },
-    { OPT_IDS,   "ids",   NULL,   "print the ids only, a line per text" },
+    { OPT_PAIR, "pair", "TEXT", "second text of every pair (JSON Lines: \"text_pair\")" },
+    { OPT_COUNT, "count", NULL, "print the number of tokens of each text only" },
+    { OPT_IDS, "ids", NULL, "print the ids only, a line per text" },
 };
 
-static const char notes[] =
-    "output:\n"
-    "  A line per token: id, first byte, end, token, separated by tabs; an empty line behind each text. Special tokens that\n"
-    "  the tokenizer added have no bytes (-). Texts of any length are shown whole, unless --max-tokens says otherwise.\n"
-    "\n"
-    "examples:\n"
-    "  mra-tokenize -m roberta.gguf \"Hello world\"\n"
-    "  mra-tokenize -m roberta.gguf -f docs.txt --count | sort -n | tail -1\n"
-    "\n";
+static const char notes[] = "output:\n"
+                            "  A line per token: id, first byte, end, token, separated by tabs; an empty line behind "
+                            "each text. Special tokens that\n"
+                            "  the tokenizer added have no bytes (-). Texts of any length are shown whole, unless "
+                            "--max-tokens says otherwise.\n"
+                            "\n"
+                            "examples:\n"
+                            "  mra-tokenize -m roberta.gguf \"Hello world\"\n"
+                            "  mra-tokenize -m roberta.gguf -f docs.txt --count | sort -n | tail -1\n"
+                            "\n";
 
-struct tokenize { bool count, ids; };
+struct tokenize {
+    bool count, ids;
+};
 
-static uint32_t offset(const struct stream * s, const struct mra_token * t, uint32_t at) { return t->text == 0 ? stream_offset(s, at) : at; }
+static uint32_t offset(const struct stream * s, const struct mra_token * t, uint32_t at) {
+    return t->text == 0 ? stream_offset(s, at) : at;
+}
 
 static void emit_json(struct stream * s, struct item * it) {
     const struct mra_tokenizer * tok = mra_model_tokenizer(s->model);
@@ -36,7 +41,8 @@ static void emit_json(struct stream * s, struct item * it) {
         const size_t n = mra_tokenizer_text(tok, t->id, word, sizeof(word));
         sink_printf(&s->out, "%s{\"id\": %d, \"token\": ", i ? ", " : "", t->id);
         sink_json(&s->out, word, n < sizeof(word) ? n : sizeof(word));
-        if (t->text >= 0) sink_printf(&s->out, ", \"start\": %u, \"end\": %u", offset(s, t, t->start), offset(s, t, t->end));
+        if (t->text >= 0)
+            sink_printf(&s->out, ", \"start\": %u, \"end\": %u", offset(s, t, t->start), offset(s, t, t->end));
         if (it->rec.pair && t->text >= 0) sink_printf(&s->out, ", \"text\": %d", t->text);
         sink_text(&s->out, "}");
     }
@@ -53,7 +59,7 @@ static void emit_text(struct stream * s, struct item * it) {
         const size_t n = mra_tokenizer_text(tok, t->id, word, sizeof(word));
         sink_printf(&s->out, "%d\t", t->id);
         if (t->text < 0) sink_text(&s->out, "-\t-\t");
-        else             sink_printf(&s->out, "%u\t%u\t", offset(s, t, t->start), offset(s, t, t->end));
+        else sink_printf(&s->out, "%u\t%u\t", offset(s, t, t->start), offset(s, t, t->end));
         sink_json(&s->out, word, n < sizeof(word) ? n : sizeof(word)); // quotes show spaces
         sink_text(&s->out, "\n");
     }
@@ -63,13 +69,23 @@ static void emit_text(struct stream * s, struct item * it) {
 static void emit(struct stream * s, struct item * it) {
     const struct tokenize * t = s->user;
     if (t->count) {
-        if (s->o->json) { stream_json_head(s, it); sink_printf(&s->out, "\"count\": %zu", it->list.n); stream_json_tail(s, it); }
-        else            sink_printf(&s->out, "%zu", it->list.n);
+        if (s->o->json) {
+            stream_json_head(s, it);
+            sink_printf(&s->out, "\"count\": %zu", it->list.n);
+            stream_json_tail(s, it);
+        } else sink_printf(&s->out, "%zu", it->list.n);
         stream_line_end(s);
     } else if (t->ids) {
-        if (s->o->json) { stream_json_head(s, it); sink_text(&s->out, "\"ids\": ["); }
-        for (size_t i = 0; i < it->list.n; i++) sink_printf(&s->out, "%s%d", i ? (s->o->json ? ", " : " ") : "", it->list.data[i].id);
-        if (s->o->json) { sink_text(&s->out, "]"); stream_json_tail(s, it); }
+        if (s->o->json) {
+            stream_json_head(s, it);
+            sink_text(&s->out, "\"ids\": [");
+        }
+        for (size_t i = 0; i < it->list.n; i++)
+            sink_printf(&s->out, "%s%d", i ? (s->o->json ? ", " : " ") : "", it->list.data[i].id);
+        if (s->o->json) {
+            sink_text(&s->out, "]");
+            stream_json_tail(s, it);
+        }
         stream_line_end(s);
     } else if (s->o->json) {
         emit_json(s, it);
@@ -80,21 +96,26 @@ static void emit(struct stream * s, struct item * it) {
 
 int main(int argc, char ** argv) {
     struct args a = {
-        .program = "mra-tokenize", .usage = "-m MODEL [options] [TEXT... | -f FILE | -]", .opts = opts, .n_opt = sizeof(opts)/sizeof(opts[0]),
-        .about = "Tokens, ids and byte offsets of texts.", .common = common_options, .n_common = n_common_options,
+        .program = "mra-tokenize",
+        .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
+        .opts = opts,
+        .n_opt = sizeof(opts) / sizeof(opts[0]),
+        .about = "Tokens, ids and byte offsets of texts.",
+        .common = common_options,
+        .n_common = n_common_options,
     };
     char help[4096];
     snprintf(help, sizeof(help), "%s%s", notes, common_notes);
     a.notes = help;
-    struct tokenize t = {0};
+    struct tokenize t = { 0 };
     const char * pair = NULL;
     struct options o = options_default();
-    for (int id; (id = args_next(&a, argc, argv)) != -1; ) {
+    for (int id; (id = args_next(&a, argc, argv)) != -1;) {
         switch (id) {
-            case OPT_PAIR:  pair    = a.value; break;
+            case OPT_PAIR: pair = a.value; break;
             case OPT_COUNT: t.count = true; break;
-            case OPT_IDS:   t.ids   = true; break;
-            default:        options_take(&o, &a, id);
+            case OPT_IDS: t.ids = true; break;
+            default: options_take(&o, &a, id);
         }
     }
     options_end(&o, &a, argc, argv);
@@ -102,9 +123,9 @@ int main(int argc, char ** argv) {
     struct stream s;
     stream_open(&s, &a, &o);
     if (!o.max_tokens && o.truncate == TRUNCATE_ERROR && !o.dry_run) s.limit = INT32_MAX;
-    s.user  = &t;
+    s.user = &t;
     s.pairs = true;
-    s.pair  = pair;
-    s.emit  = emit;
+    s.pair = pair;
+    s.emit = emit;
     return stream_run(&s);
 }

@@ -11,7 +11,7 @@
 const struct mra_kernels * __real_mra_kernels_get(void);
 const struct mra_kernels * __wrap_mra_kernels_get(void);
 
-static struct mra_kernels         broken;
+static struct mra_kernels broken;
 static const struct mra_kernels * intact;
 
 static bool bug(const char * name) {
@@ -19,8 +19,10 @@ static bool bug(const char * name) {
     return s && strcmp(s, name) == 0;
 }
 
-// exact attention that misses the last key: always, or in problems larger than the reference check's; or that only the first thread does right
-static void attend(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g, const float * state, void * scratch) {
+// exact attention that misses the last key: always, or in problems larger than the reference check's; or that only the
+// first thread does right
+static void attend(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
+    const float * state, void * scratch) {
     struct mra_head b = *a;
     if ((bug("attend-misses-key") || (bug("attend-misses-key-of-many") && a->n_k > 512)) && !cells) b.n_k--;
     if (bug("attend-scale") || (bug("attend-by-thread") && gettid() != getpid())) b.scale *= 1.001f;
@@ -31,7 +33,7 @@ static void attend(const struct mra_head * a, int i0, int i1, const int32_t * ce
 static void columns(const struct mra_head * a, int x0, void * scratch) {
     struct mra_head b = *a;
     if ((bug("columns-keep-less") || (bug("columns-keep-less-of-many") && b.n_k > 512)) && b.m2 > 1) b.m2--;
-    if (bug("columns-miss-row") && b.n_q > x0*MRA_QUERY_BLOCK + 1) b.n_q--;
+    if (bug("columns-miss-row") && b.n_q > x0 * MRA_QUERY_BLOCK + 1) b.n_q--;
     intact->columns(&b, x0, scratch);
     if (bug("columns-nan") || (bug("columns-nan-of-more") && b.n_k == 100)) a->out[0] = NAN;
 }
@@ -42,11 +44,12 @@ static void linear_x(const struct mra_linear * a, int i0, int i1, void * scratch
     if (bug("linear-misses-input")) b.k -= 32;
     intact->dense.linear_x(&b, i0, i1, scratch);
 }
-static void linear(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch) {
+static void linear(
+    const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch) {
     struct mra_linear b = *a;
     struct mra_weights v = *w;
     if (bug("linear-misses-input")) b.k -= 32;
-    v.row_bytes = w->row_bytes*(size_t) b.k/(size_t) a->k;
+    v.row_bytes = w->row_bytes * (size_t) b.k / (size_t) a->k;
     intact->dense.linear(&b, &v, i0, i1 - (bug("linear-misses-row") ? 1 : 0), n0, n1, scratch);
 }
 
@@ -56,9 +59,9 @@ const struct mra_kernels * __wrap_mra_kernels_get(void) {
     if (k != intact) {
         intact = k;
         broken = *k;
-        broken.attend   = attend;
-        broken.columns  = columns;
-        broken.dense    = (struct mra_dense_kernels) { linear_x, linear };
+        broken.attend = attend;
+        broken.columns = columns;
+        broken.dense = (struct mra_dense_kernels) { linear_x, linear };
     }
     return &broken;
 }
@@ -69,5 +72,7 @@ struct ggml_tensor * __wrap_ggml_mul_mat(struct ggml_context * ctx, struct ggml_
 
 struct ggml_tensor * __wrap_ggml_mul_mat(struct ggml_context * ctx, struct ggml_tensor * a, struct ggml_tensor * b) {
     struct ggml_tensor * y = __real_ggml_mul_mat(ctx, a, b);
-    return bug("mul-mat-scale") ? ggml_scale(ctx, y, 1.05f) : bug("mul-mat-inf") ? ggml_exp(ctx, ggml_scale_bias(ctx, y, 0, 1000)) : y;
+    return bug("mul-mat-scale") ? ggml_scale(ctx, y, 1.05f)
+        : bug("mul-mat-inf")    ? ggml_exp(ctx, ggml_scale_bias(ctx, y, 0, 1000))
+                                : y;
 }

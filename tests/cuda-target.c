@@ -7,9 +7,7 @@
 static int n_emulated[MRA_KIND_COUNT], n_on_cpu[MRA_KIND_COUNT];
 
 // the checker is told of one more tensor; tensors that share memory are one to it
-static void watch(const struct ggml_tensor * t, const char * name) {
-    mra_host_buffer(t->data, ggml_nbytes(t), name);
-}
+static void watch(const struct ggml_tensor * t, const char * name) { mra_host_buffer(t->data, ggml_nbytes(t), name); }
 
 static void count_findings(const char * what) {
     const unsigned n = mra_host_findings();
@@ -19,7 +17,8 @@ static void count_findings(const char * what) {
 static bool compute_node(ggml_backend_t cpu, struct ggml_context * ctx, struct ggml_tensor * t) {
     const struct mra_node p = mra_node_get(t);
     struct mra_tensor src[GGML_MAX_SRC], dst = mra_tensor_of(t);
-    static const char * const src_name[GGML_MAX_SRC] = { "src 0", "src 1", "src 2", "src 3", "src 4", "src 5", "src 6", "src 7" };
+    static const char * const src_name[GGML_MAX_SRC] = { "src 0", "src 1", "src 2", "src 3", "src 4", "src 5", "src 6",
+        "src 7" };
     int n_src = 0;
     for (; n_src < GGML_MAX_SRC && t->src[n_src]; n_src++) src[n_src] = mra_tensor_of(t->src[n_src]);
     if (p.kind != MRA_KIND_NONE && mra_cuda_supports(&p, &dst, src, n_src)) {
@@ -46,7 +45,8 @@ bool cuda_target_compute(ggml_backend_t cpu, struct ggml_cgraph * cg, int n_thre
     static const enum mra_host_order order[] = { MRA_HOST_LOWEST, MRA_HOST_HIGHEST, MRA_HOST_RANDOM };
     mra_host_schedule(order[n_threads < 4 ? n_threads - 1 : 2], (uint64_t) n_threads);
     const int n = ggml_graph_n_nodes(cg);
-    struct ggml_context * ctx = ggml_init((struct ggml_init_params) { .mem_size = n*ggml_graph_overhead_custom(1, false), .no_alloc = true });
+    struct ggml_context * ctx = ggml_init(
+        (struct ggml_init_params) { .mem_size = n * ggml_graph_overhead_custom(1, false), .no_alloc = true });
     bool ok = true;
     for (int i = 0; i < n && ok; i++) ok = compute_node(cpu, ctx, ggml_graph_node(cg, i));
     ggml_free(ctx);
@@ -58,27 +58,36 @@ static int select_by_topk(int32_t * idx, float * x, int n, int m) {
     int32_t out[8192];
     struct mra_node p = { .magic = MRA_MAGIC, .kind = MRA_KIND_TOPK, .rule = n % 2 ? MRA_RULE_MU : MRA_RULE_ROW };
     p.u.topk.shape = (struct mra_node_shape) { 1, 1, 0, 0 };
-    p.u.topk.n_q = 1; p.u.topk.n_k = n; p.u.topk.count = m; p.u.topk.slots = 1;
-    const int64_t cap = m < 1 ? 1 : m < n ? m : n, bytes = (2 + cap + MRA_SELECT_SLACK + mra_topk_keys(p.rule, n, n))*4;
+    p.u.topk.n_q = 1;
+    p.u.topk.n_k = n;
+    p.u.topk.count = m;
+    p.u.topk.slots = 1;
+    const int64_t cap = m < 1 ? 1
+        : m < n               ? m
+                              : n,
+                  bytes = (2 + cap + MRA_SELECT_SLACK + mra_topk_keys(p.rule, n, n)) * 4;
     if (bytes > (int64_t) sizeof(out)) return -1;
-    const struct mra_tensor dst = { (char *) out, MRA_TENSOR_I32, { bytes/4, 1, 1, 1 }, { 4, bytes, bytes, bytes } };
-    const struct mra_tensor src = { (char *) x, MRA_TENSOR_F32, { n, 1, 1, 1 }, { 4, 4*n, 4*n, 4*n } };
+    const struct mra_tensor dst = { (char *) out, MRA_TENSOR_I32, { bytes / 4, 1, 1, 1 }, { 4, bytes, bytes, bytes } };
+    const struct mra_tensor src = { (char *) x, MRA_TENSOR_F32, { n, 1, 1, 1 }, { 4, 4 * n, 4 * n, 4 * n } };
     if (!mra_cuda_supports(&p, &dst, &src, 1)) return mra_kernels_ref.select(idx, x, n, m);
     mra_host_buffers_clear();
     mra_host_buffer(out, bytes, "dst");
-    mra_host_buffer(x, n*sizeof(float), "scores");
+    mra_host_buffer(x, n * sizeof(float), "scores");
     if (mra_cuda_run(&p, dst, &src, 1, NULL)) return -1;
     count_findings("select");
-    memcpy(idx, out + 2, out[1]*sizeof(int32_t));
+    memcpy(idx, out + 2, out[1] * sizeof(int32_t));
     return out[1];
 }
 
 const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host", .select = select_by_topk };
 
 // Shared memory passes that a kernel may spend, against the fewest possible; the first that fits.
-static const struct { const char * kernel; double shared; } limits[] = {
+static const struct {
+    const char * kernel;
+    double shared;
+} limits[] = {
     { "topk_kernel", 1.5 }, // both by select_bin: 8 neighbouring bins per lane, a small part of the work
-    { "columns",     1.5 },
+    { "columns", 1.5 },
     { "", 1.1 },
 };
 
@@ -86,18 +95,22 @@ static void check_traffic(void) {
     struct mra_host_traffic t;
     for (int i = 0; mra_host_traffic_get(i, &t); i++) {
         double limit = 0;
-        for (size_t j = 0; j < sizeof(limits)/sizeof(limits[0]) && limit == 0; j++) if (strstr(t.kernel, limits[j].kernel)) limit = limits[j].shared;
-        printf("  %-32s shared memory: %.2f times the fewest passes (limit %.2f), global memory: %.2f times the fewest sectors\n", t.kernel, t.shared, limit, t.global);
+        for (size_t j = 0; j < sizeof(limits) / sizeof(limits[0]) && limit == 0; j++)
+            if (strstr(t.kernel, limits[j].kernel)) limit = limits[j].shared;
+        printf("  %-32s shared memory: %.2f times the fewest passes (limit %.2f), global memory: %.2f times the fewest "
+               "sectors\n",
+            t.kernel, t.shared, limit, t.global);
         CHECK(t.shared <= limit, "%s: bank conflicts: %.2f times the fewest passes", t.kernel, t.shared);
         if (t.shared > limit || getenv("MRA_TRAFFIC")) mra_host_traffic_print(i, limit);
     }
 }
 
 void cuda_target_summary(void) {
-    static const char * const name[MRA_KIND_COUNT] = { "ggml's", "pool", "block-score", "topk-blocks", "coarse-state", "pack", "block-sparse-attn", "attn",
-        "scratch", "linear", "norm" };
-    printf("CUDA on the host, as sm_%d%s:", mra_host_arch()/10, mra_host_checks() ? ", checked" : "");
-    for (int i = 0; i < MRA_KIND_COUNT; i++) if (n_emulated[i] + n_on_cpu[i]) printf(" %s %d/%d", name[i], n_emulated[i], n_emulated[i] + n_on_cpu[i]);
+    static const char * const name[MRA_KIND_COUNT] = { "ggml's", "pool", "block-score", "topk-blocks", "coarse-state",
+        "pack", "block-sparse-attn", "attn", "scratch", "linear", "norm" };
+    printf("CUDA on the host, as sm_%d%s:", mra_host_arch() / 10, mra_host_checks() ? ", checked" : "");
+    for (int i = 0; i < MRA_KIND_COUNT; i++)
+        if (n_emulated[i] + n_on_cpu[i]) printf(" %s %d/%d", name[i], n_emulated[i], n_emulated[i] + n_on_cpu[i]);
     printf(" (nodes emulated/all)\n");
     check_traffic();
 }

@@ -3,16 +3,19 @@
 #include "ggml-mra-backend.h"
 
 static ggml_backend_t list[3]; // device, companion, CPU
-static bool           is_fake;
-long                  device_target_nodes[2];
-double                device_target_worst;
-void                (*device_target_vary)(int n_threads);
+static bool is_fake;
+long device_target_nodes[2];
+double device_target_worst;
+void (*device_target_vary)(int n_threads);
 
-static int select_by_ref(int32_t * idx, float * x, int n, int m) { return mra_kernels_ref.select(idx, x, n, m); } // the kernel alone is not the device's
+static int select_by_ref(int32_t * idx, float * x, int n, int m) {
+    return mra_kernels_ref.select(idx, x, n, m);
+} // the kernel alone is not the device's
 const struct mra_kernels mra_kernels_cuda = { .name = "the device", .select = select_by_ref };
 
 void device_target_close(void) {
-    for (int i = 2; i >= 0; i--) if (list[i]) ggml_backend_free(list[i]);
+    for (int i = 2; i >= 0; i--)
+        if (list[i]) ggml_backend_free(list[i]);
     memset(list, 0, sizeof(list));
 }
 
@@ -20,30 +23,36 @@ bool device_target_open(const char * name, bool fake, struct mra_error * err) {
     device_target_close();
     is_fake = fake;
     list[0] = ggml_backend_init_by_name(name, NULL);
-    if (!list[0]) { mra_fail(err, MRA_ERR_UNSUPPORTED, "no device %s", name); return false; }
+    if (!list[0]) {
+        mra_fail(err, MRA_ERR_UNSUPPORTED, "no device %s", name);
+        return false;
+    }
     list[1] = ggml_backend_mra_init(list[0], err);
     list[2] = ggml_backend_cpu_init();
     return list[1] && list[2];
 }
 
-ggml_backend_t       device_target_backend(void)   { return list[0]; }
-ggml_backend_t       device_target_companion(void) { return list[1]; }
-ggml_backend_sched_t device_target_sched(void)     { return ggml_backend_sched_new(list, NULL, 3, 1024, false, false); }
+ggml_backend_t device_target_backend(void) { return list[0]; }
+ggml_backend_t device_target_companion(void) { return list[1]; }
+ggml_backend_sched_t device_target_sched(void) { return ggml_backend_sched_new(list, NULL, 3, 1024, false, false); }
 
 bool device_target_takes(struct ggml_cgraph * cg) {
-    for (int i = 0; i < ggml_graph_n_nodes(cg); i++) if (ggml_mra_is_node(ggml_graph_node(cg, i))) return true;
+    for (int i = 0; i < ggml_graph_n_nodes(cg); i++)
+        if (ggml_mra_is_node(ggml_graph_node(cg, i))) return true;
     return false;
 }
 
 // The scheduler puts its copies in the place of a node's sources. Tests compute a node again, so they are put back.
 static struct ggml_tensor ** sources_save(struct ggml_cgraph * cg) {
     const int n = ggml_graph_n_nodes(cg);
-    struct ggml_tensor ** src = malloc((size_t) n*sizeof(((struct ggml_tensor *) 0)->src) + 1);
-    for (int i = 0; i < n; i++) memcpy(src + i*GGML_MAX_SRC, ggml_graph_node(cg, i)->src, GGML_MAX_SRC*sizeof(*src));
+    struct ggml_tensor ** src = malloc((size_t) n * sizeof(((struct ggml_tensor *) 0)->src) + 1);
+    for (int i = 0; i < n; i++)
+        memcpy(src + i * GGML_MAX_SRC, ggml_graph_node(cg, i)->src, GGML_MAX_SRC * sizeof(*src));
     return src;
 }
 static void sources_restore(struct ggml_cgraph * cg, struct ggml_tensor ** src) {
-    for (int i = 0; i < ggml_graph_n_nodes(cg); i++) memcpy(ggml_graph_node(cg, i)->src, src + i*GGML_MAX_SRC, GGML_MAX_SRC*sizeof(*src));
+    for (int i = 0; i < ggml_graph_n_nodes(cg); i++)
+        memcpy(ggml_graph_node(cg, i)->src, src + i * GGML_MAX_SRC, GGML_MAX_SRC * sizeof(*src));
     free(src);
 }
 
@@ -67,7 +76,8 @@ void * device_target_run(struct graph * g, struct ggml_tensor * out, struct ggml
             device_target_nodes[here]++;
             CHECK(here || !is_fake, "%s is left to the CPU", ggml_mra_op_name(t));
         }
-        for (int i = 0; i < g->n_in; i++) if (g->in[i].t->buffer) ggml_backend_tensor_set(g->in[i].t, g->in[i].data, 0, ggml_nbytes(g->in[i].t));
+        for (int i = 0; i < g->n_in; i++)
+            if (g->in[i].t->buffer) ggml_backend_tensor_set(g->in[i].t, g->in[i].data, 0, ggml_nbytes(g->in[i].t));
         const enum ggml_status st = ggml_backend_sched_graph_compute(sched, cg);
         CHECK(st == GGML_STATUS_SUCCESS, "%s: %s", ggml_status_to_string(st), ggml_backend_mra_error(list[1]));
         if (st == GGML_STATUS_SUCCESS) {
@@ -82,6 +92,6 @@ void * device_target_run(struct graph * g, struct ggml_tensor * out, struct ggml
 }
 
 void cuda_target_summary(void) {
-    printf("%s: %ld of %ld nodes on the device, largest error %.1e\n", list[1] ? ggml_backend_name(list[1]) : "", device_target_nodes[1],
-        device_target_nodes[0] + device_target_nodes[1], device_target_worst);
+    printf("%s: %ld of %ld nodes on the device, largest error %.1e\n", list[1] ? ggml_backend_name(list[1]) : "",
+        device_target_nodes[1], device_target_nodes[0] + device_target_nodes[1], device_target_worst);
 }

@@ -7,7 +7,10 @@ static char tmp[] = "/tmp/test-encoder-XXXXXX";
 
 void goldens_begin(const char * folder) {
     dir = folder;
-    if (!mkdtemp(tmp)) { perror(tmp); exit(1); }
+    if (!mkdtemp(tmp)) {
+        perror(tmp);
+        exit(1);
+    }
 }
 void goldens_end(void) { rmdir(tmp); }
 
@@ -23,7 +26,7 @@ struct mra_model * load(const char * path, const struct mra_model_params * p) {
 
 const char * temp_path(const char * name) {
     static char path[4][1024];
-    static int  next;
+    static int next;
     char * p = path[next++ % 4];
     snprintf(p, sizeof(path[0]), "%s/%s.gguf", tmp, name);
     return p;
@@ -41,7 +44,7 @@ static struct npy read_npy(const char * name, const char * suffix) {
 
 static int32_t * read_ints(const char * name, const char * suffix, int64_t * n) {
     struct npy a = read_npy(name, suffix);
-    int32_t * x = malloc((size_t) (a.n + 1)*sizeof(*x));
+    int32_t * x = malloc((size_t) (a.n + 1) * sizeof(*x));
     for (int64_t i = 0; i < a.n; i++) x[i] = (int32_t) a.data[i];
     *n = a.n;
     npy_free(&a);
@@ -50,17 +53,23 @@ static int32_t * read_ints(const char * name, const char * suffix, int64_t * n) 
 
 // The files hold f16 weights, for which ggml rounds activations to f16 too; as f32 nothing is lost.
 struct golden golden_open(const char * name) {
-    struct golden g = { .name = name, .hidden = read_npy(name, "hidden"), .mean = read_npy(name, "mean"), .logits = read_npy(name, "logits"), .mlm = read_npy(name, "mlm") };
+    struct golden g = { .name = name,
+        .hidden = read_npy(name, "hidden"),
+        .mean = read_npy(name, "mean"),
+        .logits = read_npy(name, "logits"),
+        .mlm = read_npy(name, "mlm") };
     char path[1024];
     struct mra_error err;
     snprintf(path, sizeof(path), "%s/%s.gguf", dir, name);
     snprintf(g.path, sizeof(g.path), "%s/%s.gguf", tmp, name);
-    CHECK(mra_quantize(path, g.path, &(struct mra_quantize_params) { .type = GGML_TYPE_F32, .n_threads = 1 }, NULL, &err) == MRA_OK, "%s", err.msg);
+    CHECK(mra_quantize(path, g.path, &(struct mra_quantize_params) { .type = GGML_TYPE_F32, .n_threads = 1 }, NULL,
+              &err) == MRA_OK,
+        "%s", err.msg);
     g.model = load(g.path, NULL);
     int64_t n, n_seq;
-    g.ids   = read_ints(name, "ids", &n);
+    g.ids = read_ints(name, "ids", &n);
     g.types = read_ints(name, "types", &n);
-    int32_t * lengths = read_ints(name, "lengths", &n_seq), at = 0;
+    int32_t *lengths = read_ints(name, "lengths", &n_seq), at = 0;
     for (int64_t i = 0; i < n_seq && i < 32; i++) {
         g.seqs[g.n_seq++] = (struct mra_seq) { .n = lengths[i], .ids = g.ids + at, .types = g.types + at };
         at += lengths[i];
@@ -72,7 +81,10 @@ struct golden golden_open(const char * name) {
 
 void golden_close(struct golden * g) {
     mra_model_free(g->model);
-    npy_free(&g->hidden); npy_free(&g->mean); npy_free(&g->logits); npy_free(&g->mlm);
+    npy_free(&g->hidden);
+    npy_free(&g->mean);
+    npy_free(&g->logits);
+    npy_free(&g->mlm);
     free(g->ids);
     free(g->types);
     unlink(g->path);
@@ -94,33 +106,35 @@ struct mra_context_params threads(int n) {
 
 struct mra_result encode(struct mra_context * ctx, const struct mra_seq * seqs, int n_seq, struct mra_output want) {
     struct mra_result r;
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     CHECK(mra_encode(ctx, seqs, n_seq, &want, &r, &err) == MRA_OK, "%s", err.msg);
     return r;
 }
 
 // a context of its own; malloc'ed
-float * encode_new(const struct mra_model * m, struct mra_context_params p, const struct mra_seq * seqs, int n_seq, struct mra_output want) {
+float * encode_new(const struct mra_model * m, struct mra_context_params p, const struct mra_seq * seqs, int n_seq,
+    struct mra_output want) {
     struct mra_context * ctx = context(m, p);
     const struct mra_result r = encode(ctx, seqs, n_seq, want);
-    const size_t n = (size_t) (r.n_rows*r.n_cols)*sizeof(float);
+    const size_t n = (size_t) (r.n_rows * r.n_cols) * sizeof(float);
     float * x = malloc(n + 4);
     if (r.data) memcpy(x, r.data, n);
     mra_context_free(ctx);
     return x;
 }
 
-struct encoded encode_on(const char * path, const char * device, struct mra_context_params p, const struct mra_seq * seqs, int n_seq, struct mra_output want) {
-    struct mra_error err = {0};
-    struct mra_result r = {0};
-    struct encoded e = {0};
+struct encoded encode_on(const char * path, const char * device, struct mra_context_params p,
+    const struct mra_seq * seqs, int n_seq, struct mra_output want) {
+    struct mra_error err = { 0 };
+    struct mra_result r = { 0 };
+    struct encoded e = { 0 };
     struct mra_model * m = mra_model_load(path, &(struct mra_model_params) { .device = device }, &err);
     struct mra_context * ctx = m ? mra_context_new(m, &p, &err) : NULL;
     CHECK(ctx && mra_encode(ctx, seqs, n_seq, &want, &r, &err) == MRA_OK, "%s on %s: %s", path, device, err.msg);
     if (r.data) {
-        e.n = r.n_rows*r.n_cols;
-        e.x = malloc((size_t) e.n*sizeof(float));
-        memcpy(e.x, r.data, (size_t) e.n*sizeof(float));
+        e.n = r.n_rows * r.n_cols;
+        e.x = malloc((size_t) e.n * sizeof(float));
+        memcpy(e.x, r.data, (size_t) e.n * sizeof(float));
         e.noted = *mra_context_note(ctx) != 0;
         snprintf(e.device, sizeof(e.device), "%s", mra_model_info(m).device);
     }
@@ -143,8 +157,16 @@ double diff(struct mra_result r, const struct npy * w) {
     return !r.data || r.n_rows != w->shape[0] || r.n_cols != n_cols ? INFINITY : max_diff(r.data, w->data, w->n);
 }
 
-static const struct mra_at mlm_at[6] = { {1, 0}, {1, 1}, {1, 2}, {1, 3}, {1, 4}, {1, 5} };
-struct mra_output tokens(void)  { return (struct mra_output) { .kind = MRA_OUTPUT_TOKENS }; }
-struct mra_output classes(void) { return (struct mra_output) { .kind = MRA_OUTPUT_CLASS }; }
-struct mra_output mlm(void)     { return (struct mra_output) { .kind = MRA_OUTPUT_MLM, .at = mlm_at, .n_at = 6 }; }
-struct mra_output pooled(enum mra_pooling p) { return (struct mra_output) { .kind = MRA_OUTPUT_POOLED, .pooling = p, .normalize = -1 }; }
+static const struct mra_at mlm_at[6] = { { 1, 0 }, { 1, 1 }, { 1, 2 }, { 1, 3 }, { 1, 4 }, { 1, 5 } };
+struct mra_output tokens(void) {
+    return (struct mra_output) { .kind = MRA_OUTPUT_TOKENS };
+}
+struct mra_output classes(void) {
+    return (struct mra_output) { .kind = MRA_OUTPUT_CLASS };
+}
+struct mra_output mlm(void) {
+    return (struct mra_output) { .kind = MRA_OUTPUT_MLM, .at = mlm_at, .n_at = 6 };
+}
+struct mra_output pooled(enum mra_pooling p) {
+    return (struct mra_output) { .kind = MRA_OUTPUT_POOLED, .pooling = p, .normalize = -1 };
+}

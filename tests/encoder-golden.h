@@ -6,13 +6,13 @@
 #include "../examples/common/npy.h"
 
 struct golden {
-    const char *       name;
-    char               path[1024]; // f32 copy of the model
+    const char * name;
+    char path[1024]; // f32 copy of the model
     struct mra_model * model;
-    struct npy         hidden, mean, logits, mlm;
-    int32_t *          ids, * types;
-    struct mra_seq     seqs[32];
-    int                n_seq;
+    struct npy hidden, mean, logits, mlm;
+    int32_t *ids, *types;
+    struct mra_seq seqs[32];
+    int n_seq;
 };
 
 void goldens_begin(const char * folder); // golden/models; also makes a folder for copies
@@ -27,11 +27,19 @@ void golden_close(struct golden * g);
 struct mra_context * context(const struct mra_model * m, struct mra_context_params p); // ends the test where it cannot
 struct mra_context_params threads(int n);
 struct mra_result encode(struct mra_context * ctx, const struct mra_seq * seqs, int n_seq, struct mra_output want);
-float * encode_new(const struct mra_model * m, struct mra_context_params p, const struct mra_seq * seqs, int n_seq, struct mra_output want); // a context of its own; malloc'ed
+float * encode_new(const struct mra_model * m, struct mra_context_params p, const struct mra_seq * seqs, int n_seq,
+    struct mra_output want); // a context of its own; malloc'ed
 
-// a model of its own, on a device by name; x malloc'ed, NULL: failed, which is counted. noted: mra_context_note() says something
-struct encoded { float * x; int64_t n; bool noted; char device[32]; };
-struct encoded encode_on(const char * path, const char * device, struct mra_context_params p, const struct mra_seq * seqs, int n_seq, struct mra_output want);
+// a model of its own, on a device by name; x malloc'ed, NULL: failed, which is counted. noted: mra_context_note() says
+// something
+struct encoded {
+    float * x;
+    int64_t n;
+    bool noted;
+    char device[32];
+};
+struct encoded encode_on(const char * path, const char * device, struct mra_context_params p,
+    const struct mra_seq * seqs, int n_seq, struct mra_output want);
 
 double max_diff(const float * a, const float * b, int64_t n);
 double diff(struct mra_result r, const struct npy * w); // infinite where the shapes differ

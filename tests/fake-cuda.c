@@ -25,5 +25,8 @@ static int run(const struct ggml_tensor * t) {
     return mra_cuda_run(&p, mra_tensor_of(t), src, sources(t, src), NULL);
 }
 
-void fake_cuda_use(void)   { fake.run = run; fake.supports = supports; }
-int  fake_cuda_nodes(void) { return n_nodes; }
+void fake_cuda_use(void) {
+    fake.run = run;
+    fake.supports = supports;
+}
+int fake_cuda_nodes(void) { return n_nodes; }

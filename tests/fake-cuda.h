@@ -2,4 +2,4 @@
 #pragma once
 
 void fake_cuda_use(void);
-int  fake_cuda_nodes(void); // run so far
+int fake_cuda_nodes(void); // run so far

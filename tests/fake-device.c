@@ -15,39 +15,63 @@ struct fake_options fake;
 static int n_graphs;
 
 static struct fake {
-    char                            name[8];
-    struct ggml_backend_device      dev;
+    char name[8];
+    struct ggml_backend_device dev;
     struct ggml_backend_buffer_type buft, split;
 } fakes[N_DEVICES];
 static struct ggml_backend_reg reg;
 
 // ---- memory: ordinary, but ggml does not know ----
 
-static void   buffer_free  (ggml_backend_buffer_t b)                                                                  { free(b->context); }
-static void * buffer_base  (ggml_backend_buffer_t b)                                                                  { return b->context; }
-static void   buffer_fill  (ggml_backend_buffer_t b, struct ggml_tensor * t, uint8_t v, size_t at, size_t n)          { (void) b; memset((char *) t->data + at, v, n); }
-static void   buffer_set   (ggml_backend_buffer_t b, struct ggml_tensor * t, const void * p, size_t at, size_t n)     { (void) b; memcpy((char *) t->data + at, p, n); }
-static void   buffer_get   (ggml_backend_buffer_t b, const struct ggml_tensor * t, void * p, size_t at, size_t n)     { (void) b; memcpy(p, (const char *) t->data + at, n); }
-static void   buffer_clear (ggml_backend_buffer_t b, uint8_t v)                                                       { memset(b->context, v, b->size); }
+static void buffer_free(ggml_backend_buffer_t b) { free(b->context); }
+static void * buffer_base(ggml_backend_buffer_t b) { return b->context; }
+static void buffer_fill(ggml_backend_buffer_t b, struct ggml_tensor * t, uint8_t v, size_t at, size_t n) {
+    (void) b;
+    memset((char *) t->data + at, v, n);
+}
+static void buffer_set(ggml_backend_buffer_t b, struct ggml_tensor * t, const void * p, size_t at, size_t n) {
+    (void) b;
+    memcpy((char *) t->data + at, p, n);
+}
+static void buffer_get(ggml_backend_buffer_t b, const struct ggml_tensor * t, void * p, size_t at, size_t n) {
+    (void) b;
+    memcpy(p, (const char *) t->data + at, n);
+}
+static void buffer_clear(ggml_backend_buffer_t b, uint8_t v) { memset(b->context, v, b->size); }
 
-static const char * buft_name(ggml_backend_buffer_type_t t)  { return t->context; }
-static size_t       buft_align(ggml_backend_buffer_type_t t) { (void) t; return 64; }
+static const char * buft_name(ggml_backend_buffer_type_t t) { return t->context; }
+static size_t buft_align(ggml_backend_buffer_type_t t) {
+    (void) t;
+    return 64;
+}
 
 static ggml_backend_buffer_t buft_alloc(ggml_backend_buffer_type_t t, size_t n) {
     static const struct ggml_backend_buffer_i iface = {
-        .free_buffer = buffer_free, .get_base = buffer_base, .memset_tensor = buffer_fill, .set_tensor = buffer_set, .get_tensor = buffer_get, .clear = buffer_clear,
+        .free_buffer = buffer_free,
+        .get_base = buffer_base,
+        .memset_tensor = buffer_fill,
+        .set_tensor = buffer_set,
+        .get_tensor = buffer_get,
+        .clear = buffer_clear,
     };
-    void * p = aligned_alloc(64, (n + 127)/64*64);
+    void * p = aligned_alloc(64, (n + 127) / 64 * 64);
     if (p) memset(p, 0xff, n);
     return p ? ggml_backend_buffer_init(t, iface, p, n) : NULL;
 }
 
 // ---- backend ----
 
-struct stream { struct fake_queue * q; ggml_backend_t cpu; };
+struct stream {
+    struct fake_queue * q;
+    ggml_backend_t cpu;
+};
 
 // A graph may be gone when its turn comes, so it is copied, tensors and all.
-struct graph_job { ggml_backend_t cpu; struct ggml_context * ctx; struct ggml_cgraph * g; };
+struct graph_job {
+    ggml_backend_t cpu;
+    struct ggml_context * ctx;
+    struct ggml_cgraph * g;
+};
 
 static void run_graph(void * job) {
     struct graph_job * j = job;
@@ -64,20 +88,26 @@ static struct ggml_tensor * copy_tensor(struct ggml_context * ctx, const struct 
 
 static struct graph_job * copy_graph(ggml_backend_t cpu, struct ggml_cgraph * g) {
     const int n = ggml_graph_n_nodes(g);
-    const size_t size = (size_t) n*(GGML_MAX_SRC + 1);
+    const size_t size = (size_t) n * (GGML_MAX_SRC + 1);
     struct graph_job * j = malloc(sizeof(*j));
     j->cpu = cpu;
-    j->ctx = ggml_init((struct ggml_init_params) { .mem_size = size*ggml_tensor_overhead() + ggml_graph_overhead_custom(size, false), .no_alloc = true });
-    j->g   = ggml_new_graph_custom(j->ctx, size, false);
+    j->ctx = ggml_init((struct ggml_init_params) {
+        .mem_size = size * ggml_tensor_overhead() + ggml_graph_overhead_custom(size, false), .no_alloc = true });
+    j->g = ggml_new_graph_custom(j->ctx, size, false);
     for (int i = 0; i < n; i++) {
         struct ggml_tensor * t = copy_tensor(j->ctx, ggml_graph_node(g, i));
-        for (int s = 0; s < GGML_MAX_SRC; s++) if (t->src[s]) t->src[s] = copy_tensor(j->ctx, t->src[s]);
+        for (int s = 0; s < GGML_MAX_SRC; s++)
+            if (t->src[s]) t->src[s] = copy_tensor(j->ctx, t->src[s]);
         ggml_graph_add_node(j->g, t);
     }
     return j;
 }
 
-struct copy_job { char * to, * from; size_t n; bool own; };
+struct copy_job {
+    char *to, *from;
+    size_t n;
+    bool own;
+};
 
 static void run_copy(void * job) {
     struct copy_job * c = job;
@@ -111,18 +141,28 @@ static void backend_get(ggml_backend_t b, const struct ggml_tensor * t, void * p
     *c = (struct copy_job) { p, (char *) t->data + at, n, false };
     fake_queue_push(QUEUE(b), run_copy, c);
 }
-static void backend_synchronize(ggml_backend_t b)                  { fake_queue_sync(QUEUE(b)); }
-static void backend_record(ggml_backend_t b, ggml_backend_event_t e) { *(struct fake_event *) e->context = fake_queue_record(QUEUE(b)); }
-static void backend_wait(ggml_backend_t b, ggml_backend_event_t e)   { fake_queue_wait(QUEUE(b), *(struct fake_event *) e->context); }
+static void backend_synchronize(ggml_backend_t b) { fake_queue_sync(QUEUE(b)); }
+static void backend_record(ggml_backend_t b, ggml_backend_event_t e) {
+    *(struct fake_event *) e->context = fake_queue_record(QUEUE(b));
+}
+static void backend_wait(ggml_backend_t b, ggml_backend_event_t e) {
+    fake_queue_wait(QUEUE(b), *(struct fake_event *) e->context);
+}
 
 // ---- device ----
 
-static const char *               dev_name(ggml_backend_dev_t d)                                  { return ((struct fake *) d->context)->name; }
-static void                       dev_memory(ggml_backend_dev_t d, size_t * free_n, size_t * all) { (void) d; *free_n = *all = (size_t) 1 << 30; }
-static enum ggml_backend_dev_type dev_type(ggml_backend_dev_t d)                                  { (void) d; return GGML_BACKEND_DEVICE_TYPE_GPU; }
-static ggml_backend_buffer_type_t dev_buft(ggml_backend_dev_t d)                                  { return &((struct fake *) d->context)->buft; }
-static bool                       dev_has_buft(ggml_backend_dev_t d, ggml_backend_buffer_type_t t) { return t->device == d; }
-static bool                       dev_has_op(ggml_backend_dev_t d, const struct ggml_tensor * t) {
+static const char * dev_name(ggml_backend_dev_t d) { return ((struct fake *) d->context)->name; }
+static void dev_memory(ggml_backend_dev_t d, size_t * free_n, size_t * all) {
+    (void) d;
+    *free_n = *all = (size_t) 1 << 30;
+}
+static enum ggml_backend_dev_type dev_type(ggml_backend_dev_t d) {
+    (void) d;
+    return GGML_BACKEND_DEVICE_TYPE_GPU;
+}
+static ggml_backend_buffer_type_t dev_buft(ggml_backend_dev_t d) { return &((struct fake *) d->context)->buft; }
+static bool dev_has_buft(ggml_backend_dev_t d, ggml_backend_buffer_type_t t) { return t->device == d; }
+static bool dev_has_op(ggml_backend_dev_t d, const struct ggml_tensor * t) {
     (void) d;
     return t->op != GGML_OP_CUSTOM && t->op != GGML_OP_MAP_CUSTOM1;
 }
@@ -130,7 +170,7 @@ static void dev_props(ggml_backend_dev_t d, struct ggml_backend_dev_props * p) {
     memset(p, 0, sizeof(*p));
     p->name = p->description = dev_name(d);
     p->type = dev_type(d);
-    p->caps.async  = true;
+    p->caps.async = true;
     p->caps.events = !fake.no_events;
     dev_memory(d, &p->memory_free, &p->memory_total);
 }
@@ -140,8 +180,15 @@ static ggml_backend_event_t dev_event_new(ggml_backend_dev_t d) {
     *e = (struct ggml_backend_event) { d, calloc(1, sizeof(struct fake_event)) };
     return e;
 }
-static void dev_event_free(ggml_backend_dev_t d, ggml_backend_event_t e) { (void) d; free(e->context); free(e); }
-static void dev_event_sync(ggml_backend_dev_t d, ggml_backend_event_t e) { (void) d; fake_event_sync(*(struct fake_event *) e->context); }
+static void dev_event_free(ggml_backend_dev_t d, ggml_backend_event_t e) {
+    (void) d;
+    free(e->context);
+    free(e);
+}
+static void dev_event_sync(ggml_backend_dev_t d, ggml_backend_event_t e) {
+    (void) d;
+    fake_event_sync(*(struct fake_event *) e->context);
+}
 static ggml_backend_t dev_init(ggml_backend_dev_t d, const char * params) {
     (void) params;
     static ggml_guid guid = { 0xfa, 0x4e };
@@ -149,38 +196,64 @@ static ggml_backend_t dev_init(ggml_backend_dev_t d, const char * params) {
     *s = (struct stream) { fake_queue_new(fake.eager), ggml_backend_cpu_init() };
     ggml_backend_cpu_set_n_threads(s->cpu, 1);
     ggml_backend_t b = calloc(1, sizeof(*b));
-    b->guid    = &guid;
-    b->device  = d;
+    b->guid = &guid;
+    b->device = d;
     b->context = s;
-    b->iface   = (struct ggml_backend_i) {
-        .get_name = backend_name, .free = backend_free, .set_tensor_async = backend_set, .get_tensor_async = backend_get,
-        .synchronize = backend_synchronize, .graph_compute = backend_compute,
-        .event_record = fake.no_events ? NULL : backend_record, .event_wait = fake.no_events ? NULL : backend_wait,
+    b->iface = (struct ggml_backend_i) {
+        .get_name = backend_name,
+        .free = backend_free,
+        .set_tensor_async = backend_set,
+        .get_tensor_async = backend_get,
+        .synchronize = backend_synchronize,
+        .graph_compute = backend_compute,
+        .event_record = fake.no_events ? NULL : backend_record,
+        .event_wait = fake.no_events ? NULL : backend_wait,
     };
     return b;
 }
 
-static const char *       reg_name(ggml_backend_reg_t r)          { (void) r; return "FAKE"; }
-static size_t             reg_count(ggml_backend_reg_t r)         { (void) r; return N_DEVICES; }
-static ggml_backend_dev_t reg_get(ggml_backend_reg_t r, size_t i) { (void) r; return &fakes[i].dev; }
+static const char * reg_name(ggml_backend_reg_t r) {
+    (void) r;
+    return "FAKE";
+}
+static size_t reg_count(ggml_backend_reg_t r) {
+    (void) r;
+    return N_DEVICES;
+}
+static ggml_backend_dev_t reg_get(ggml_backend_reg_t r, size_t i) {
+    (void) r;
+    return &fakes[i].dev;
+}
 
 void fake_device_register(void) {
     reg.api_version = fake.api_version ? fake.api_version : GGML_BACKEND_API_VERSION;
     if (reg.iface.get_name) return; // only the version changes
-    reg.iface = (struct ggml_backend_reg_i) { .get_name = reg_name, .get_device_count = reg_count, .get_device = reg_get };
+    reg.iface =
+        (struct ggml_backend_reg_i) { .get_name = reg_name, .get_device_count = reg_count, .get_device = reg_get };
     for (int i = 0; i < N_DEVICES; i++) {
         struct fake * f = &fakes[i];
         memcpy(f->name, "FAKE0", 6);
         f->name[4] = (char) ('0' + i);
-        const struct ggml_backend_buffer_type_i buft = { .get_name = buft_name, .alloc_buffer = buft_alloc, .get_alignment = buft_align };
-        f->buft  = (struct ggml_backend_buffer_type) { buft, &f->dev, f->name };
+        const struct ggml_backend_buffer_type_i buft = {
+            .get_name = buft_name, .alloc_buffer = buft_alloc, .get_alignment = buft_align
+        };
+        f->buft = (struct ggml_backend_buffer_type) { buft, &f->dev, f->name };
         f->split = (struct ggml_backend_buffer_type) { buft, &f->dev, "FAKE_Split" };
-        f->dev.reg     = &reg;
+        f->dev.reg = &reg;
         f->dev.context = f;
-        f->dev.iface   = (struct ggml_backend_device_i) {
-            .get_name = dev_name, .get_description = dev_name, .get_memory = dev_memory, .get_type = dev_type, .get_props = dev_props,
-            .init_backend = dev_init, .get_buffer_type = dev_buft, .supports_op = dev_has_op, .supports_buft = dev_has_buft,
-            .event_new = dev_event_new, .event_free = dev_event_free, .event_synchronize = dev_event_sync,
+        f->dev.iface = (struct ggml_backend_device_i) {
+            .get_name = dev_name,
+            .get_description = dev_name,
+            .get_memory = dev_memory,
+            .get_type = dev_type,
+            .get_props = dev_props,
+            .init_backend = dev_init,
+            .get_buffer_type = dev_buft,
+            .supports_op = dev_has_op,
+            .supports_buft = dev_has_buft,
+            .event_new = dev_event_new,
+            .event_free = dev_event_free,
+            .event_synchronize = dev_event_sync,
         };
     }
     ggml_backend_register(&reg);

@@ -1,4 +1,5 @@
-// libFuzzer target: a vocabulary and a text from arbitrary bytes. Everything may be refused; what is produced must be in range.
+// libFuzzer target: a vocabulary and a text from arbitrary bytes. Everything may be refused; what is produced must be
+// in range.
 //     clang -fsanitize=fuzzer,address,undefined ... fuzz-tokenizer.c && ./fuzz-tokenizer -max_total_time=60
 #include "mra-tokenizer.h"
 
@@ -9,20 +10,18 @@
 
 struct reader {
     const uint8_t * p;
-    size_t          n;
+    size_t n;
 };
 
 static uint8_t take(struct reader * r) {
-    if (!r->n) {
-        return 0;
-    }
+    if (!r->n) { return 0; }
     r->n--;
     return *r->p++;
 }
 
 static struct mra_str take_str(struct reader * r) {
     size_t n = take(r) % 16;
-    n        = n < r->n ? n : r->n;
+    n = n < r->n ? n : r->n;
 
     const struct mra_str s = { (const char *) r->p, n };
     r->p += n;
@@ -31,23 +30,21 @@ static struct mra_str take_str(struct reader * r) {
 }
 
 static void require(bool ok) {
-    if (!ok) {
-        abort();
-    }
+    if (!ok) { abort(); }
 }
 
 static void run(const struct mra_tokenizer * tok, const char * text, size_t n, unsigned flags) {
-    struct mra_token_list list  = { 0 };
-    const size_t          half  = n / 2;
-    const bool            pair  = flags & 4;
-    const size_t          n_a   = pair ? half : n;
-    char *                exact = malloc(n ? n : 1); // so that a read behind the text is seen
+    struct mra_token_list list = { 0 };
+    const size_t half = n / 2;
+    const bool pair = flags & 4;
+    const size_t n_a = pair ? half : n;
+    char * exact = malloc(n ? n : 1); // so that a read behind the text is seen
 
     memcpy(exact, text, n);
     require(mra_tokenize(tok, exact, n_a, pair ? exact + half : NULL, n - half, flags & 3, &list, NULL) == MRA_OK);
     for (size_t i = 0; i < list.n; i++) {
         const struct mra_token * t = &list.data[i];
-        char                     buf[8];
+        char buf[8];
         require(t->id >= 0 && t->id < mra_tokenizer_n_tokens(tok));
         require(t->start <= t->end && t->end <= (t->text == 1 ? n - half : n_a));
         mra_tokenizer_text(tok, t->id, buf, sizeof(buf));
@@ -57,42 +54,36 @@ static void run(const struct mra_tokenizer * tok, const char * text, size_t n, u
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
-    struct reader    r = { data, size };
-    struct mra_str   tokens[MAX_ITEMS], merges[MAX_ITEMS];
-    int32_t          types[MAX_ITEMS];
-    float            scores[MAX_ITEMS];
-    const uint8_t    bits = take(&r);
-    struct mra_vocab v    = mra_vocab_init((enum mra_vocab_kind) (take(&r) % 3));
-    int32_t * const  ids[] = { &v.bos, &v.eos, &v.unk, &v.sep, &v.pad, &v.mask, &v.cls };
+    struct reader r = { data, size };
+    struct mra_str tokens[MAX_ITEMS], merges[MAX_ITEMS];
+    int32_t types[MAX_ITEMS];
+    float scores[MAX_ITEMS];
+    const uint8_t bits = take(&r);
+    struct mra_vocab v = mra_vocab_init((enum mra_vocab_kind)(take(&r) % 3));
+    int32_t * const ids[] = { &v.bos, &v.eos, &v.unk, &v.sep, &v.pad, &v.mask, &v.cls };
 
     v.add_bos = bits & 1, v.add_eos = bits & 2, v.add_space_prefix = bits & 4, v.remove_extra_whitespaces = bits & 8;
     v.lowercase = bits & 16, v.strip_accents = bits & 32, v.split_cjk = bits & 64;
     v.n_tokens = take(&r) % MAX_ITEMS, v.tokens = tokens, v.types = bits & 128 ? types : NULL, v.scores = scores;
     for (size_t i = 0; i < v.n_tokens; i++) {
         tokens[i] = take_str(&r);
-        types[i]  = take(&r) % 8;
+        types[i] = take(&r) % 8;
         scores[i] = (float) (int8_t) take(&r);
     }
-    for (size_t i = 0; i < 7; i++) {
-        *ids[i] = (int8_t) take(&r);
-    }
+    for (size_t i = 0; i < 7; i++) { *ids[i] = (int8_t) take(&r); }
     if (v.kind == MRA_VOCAB_BPE) {
         v.n_merges = take(&r) % MAX_ITEMS, v.merges = merges;
-        for (size_t i = 0; i < v.n_merges; i++) {
-            merges[i] = take_str(&r);
-        }
+        for (size_t i = 0; i < v.n_merges; i++) { merges[i] = take_str(&r); }
     } else if (v.kind == MRA_VOCAB_UNIGRAM) {
         v.n_charsmap = (size_t) take(&r) * 4;
         v.n_charsmap = v.n_charsmap < r.n ? v.n_charsmap : r.n;
-        v.charsmap   = r.p;
+        v.charsmap = r.p;
         r.p += v.n_charsmap;
         r.n -= v.n_charsmap;
     }
-    struct mra_error       err;
+    struct mra_error err;
     struct mra_tokenizer * tok = mra_tokenizer_create(&v, &err);
-    for (unsigned flags = 0; tok && flags < 8; flags++) {
-        run(tok, (const char *) r.p, r.n, flags);
-    }
+    for (unsigned flags = 0; tok && flags < 8; flags++) { run(tok, (const char *) r.p, r.n, flags); }
     mra_tokenizer_free(tok);
     return 0;
 }

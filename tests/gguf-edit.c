@@ -10,11 +10,11 @@ static void give_up(const char * what) {
 }
 
 struct gguf_edit gguf_edit_open(const char * path) {
-    struct gguf_edit e = {0};
+    struct gguf_edit e = { 0 };
     struct ggml_context * data = NULL;
     struct gguf_context * in = gguf_init_from_file(path, (struct gguf_init_params) { .no_alloc = false, .ctx = &data });
     if (!in) give_up(path);
-    e.kv  = gguf_init_empty();
+    e.kv = gguf_init_empty();
     e.ctx = ggml_init((struct ggml_init_params) { .mem_size = 32u << 20 });
     gguf_set_kv(e.kv, in);
     for (int64_t i = 0; i < gguf_get_n_tensors(in); i++) {
@@ -31,19 +31,23 @@ struct gguf_edit gguf_edit_open(const char * path) {
 }
 
 static int index_of(struct gguf_edit * e, const char * name) {
-    for (int i = 0; i < e->n; i++) if (strcmp(ggml_get_name(e->t[i]), name) == 0) return i;
+    for (int i = 0; i < e->n; i++)
+        if (strcmp(ggml_get_name(e->t[i]), name) == 0) return i;
     give_up(name);
     return -1;
 }
 
-struct ggml_tensor * gguf_edit_find(struct gguf_edit * e, const char * name) { return e->t[index_of(e, name)]; }
+struct ggml_tensor * gguf_edit_find(struct gguf_edit * e, const char * name) {
+    return e->t[index_of(e, name)];
+}
 
 void gguf_edit_drop(struct gguf_edit * e, const char * name) {
     const int i = index_of(e, name);
-    memmove(e->t + i, e->t + i + 1, (size_t) (--e->n - i)*sizeof(e->t[0]));
+    memmove(e->t + i, e->t + i + 1, (size_t) (--e->n - i) * sizeof(e->t[0]));
 }
 
-struct ggml_tensor * gguf_edit_add(struct gguf_edit * e, const char * name, enum ggml_type type, int64_t ne0, int64_t ne1) {
+struct ggml_tensor * gguf_edit_add(
+    struct gguf_edit * e, const char * name, enum ggml_type type, int64_t ne0, int64_t ne1) {
     struct ggml_tensor * t = ne1 ? ggml_new_tensor_2d(e->ctx, type, ne0, ne1) : ggml_new_tensor_1d(e->ctx, type, ne0);
     memset(t->data, 0, ggml_nbytes(t));
     ggml_set_name(t, name);
@@ -53,7 +57,8 @@ struct ggml_tensor * gguf_edit_add(struct gguf_edit * e, const char * name, enum
 
 void gguf_edit_drop_keys(struct gguf_edit * e, const char * prefix) {
     for (int64_t i = gguf_get_n_kv(e->kv) - 1; i >= 0; i--) {
-        if (strncmp(gguf_get_key(e->kv, i), prefix, strlen(prefix)) == 0) gguf_remove_key(e->kv, gguf_get_key(e->kv, i));
+        if (strncmp(gguf_get_key(e->kv, i), prefix, strlen(prefix)) == 0)
+            gguf_remove_key(e->kv, gguf_get_key(e->kv, i));
     }
 }
 

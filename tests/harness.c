@@ -1,13 +1,13 @@
 #include "harness.h"
 
 #ifdef MRA_TEST_CUDA
-#include "cuda-target.h"
+#    include "cuda-target.h"
 #endif
 #ifdef MRA_TEST_DEVICE
-#include "device-target.h"
+#    include "device-target.h"
 #endif
 #ifdef MRA_TEST_WIDE
-extern const struct mra_kernels mra_kernels_wide; // isa-wide.c
+extern const struct mra_kernels mra_kernels_wide;                               // isa-wide.c
 extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
 #endif
 
@@ -15,28 +15,28 @@ int n_checks, n_failed;
 
 uint64_t rng_next(uint64_t * s) { // splitmix64
     uint64_t z = (*s += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30))*0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27))*0x94d049bb133111ebu;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
 }
-float rng_uniform(uint64_t * s)            { return (float) (rng_next(s) >> 40)/16777216.0f; }
-int   rng_int(uint64_t * s, int lo, int hi) { return lo + (int) (rng_next(s) % (uint64_t) (hi - lo + 1)); }
+float rng_uniform(uint64_t * s) { return (float) (rng_next(s) >> 40) / 16777216.0f; }
+int rng_int(uint64_t * s, int lo, int hi) { return lo + (int) (rng_next(s) % (uint64_t) (hi - lo + 1)); }
 float rng_normal(uint64_t * s) {
     const float u = 1 - rng_uniform(s), v = rng_uniform(s);
-    return sqrtf(-2*logf(u))*cosf(6.2831853f*v);
+    return sqrtf(-2 * logf(u)) * cosf(6.2831853f * v);
 }
 
 float * data_new(enum data_kind kind, int64_t n_row, int64_t d, uint64_t seed) {
-    float * x = malloc((size_t) (n_row*d + 1)*sizeof(float));
+    float * x = malloc((size_t) (n_row * d + 1) * sizeof(float));
     uint64_t s = seed;
-    for (int64_t i = 0; i < n_row*d; i++) {
+    for (int64_t i = 0; i < n_row * d; i++) {
         switch (kind) {
             case DATA_NORMAL: x[i] = rng_normal(&s); break;
-            case DATA_GRID:   x[i] = rintf(8*rng_normal(&s))/8; break;
-            case DATA_TIES:   x[i] = (float) rng_int(&s, -1, 1); break;
-            case DATA_CONST:  x[i] = 1; break;
-            case DATA_WALK:   x[i] = (i >= d ? .9f*x[i - d] : 0) + .5f*rng_normal(&s); break;
-            case DATA_HUGE:   x[i] = 35*rng_normal(&s); break;
+            case DATA_GRID: x[i] = rintf(8 * rng_normal(&s)) / 8; break;
+            case DATA_TIES: x[i] = (float) rng_int(&s, -1, 1); break;
+            case DATA_CONST: x[i] = 1; break;
+            case DATA_WALK: x[i] = (i >= d ? .9f * x[i - d] : 0) + .5f * rng_normal(&s); break;
+            case DATA_HUGE: x[i] = 35 * rng_normal(&s); break;
         }
 #ifdef MRA_TEST_CUDA
         x[i] = ggml_fp16_to_fp32(ggml_fp32_to_fp16(x[i])); // so that the reference works on what tensor cores get
@@ -46,8 +46,9 @@ float * data_new(enum data_kind kind, int64_t n_row, int64_t d, uint64_t seed) {
 }
 
 struct graph graph_new(void) {
-    struct graph g = {0};
-    g.ctx = ggml_init((struct ggml_init_params) { .mem_size = ggml_tensor_overhead()*512 + ggml_graph_overhead(), .no_alloc = true });
+    struct graph g = { 0 };
+    g.ctx = ggml_init((struct ggml_init_params) {
+        .mem_size = ggml_tensor_overhead() * 512 + ggml_graph_overhead(), .no_alloc = true });
     return g;
 }
 void graph_free(struct graph * g) {
@@ -56,29 +57,38 @@ void graph_free(struct graph * g) {
     memset(g, 0, sizeof(*g));
 }
 
-struct ggml_tensor * graph_input(struct graph * g, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, const void * data) {
+struct ggml_tensor * graph_input(
+    struct graph * g, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, const void * data) {
     struct ggml_tensor * t = ggml_new_tensor_4d(g->ctx, type, ne0, ne1, ne2, ne3);
     ggml_set_input(t);
-    g->in[g->n_in].t    = t;
+    g->in[g->n_in].t = t;
     g->in[g->n_in].data = malloc(ggml_nbytes(t));
     memcpy(g->in[g->n_in++].data, data, ggml_nbytes(t));
     return t;
 }
 
-struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head, int64_t n_batch, const float * x, int layout) {
+struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head,
+    int64_t n_batch, const float * x, int layout) {
     const int64_t wide = layout == 2 ? 3 : 1; // heads per token in the tensor behind the view
     const size_t es = ggml_type_size(type);
-    char * buf = calloc((size_t) (d*n*n_head*wide*n_batch), es);
-    for (int64_t b = 0; b < n_batch; b++) for (int64_t h = 0; h < n_head; h++) for (int64_t t = 0; t < n; t++) {
-        const float * row = x + ((b*n_head + h)*n + t)*d;
-        char * dst = buf + es*d*(layout ? (b*n + t)*n_head*wide + (wide == 3 ? n_head : 0) + h : (b*n_head + h)*n + t);
-        if (type == GGML_TYPE_F16) ggml_fp32_to_fp16_row(row, (ggml_fp16_t *) dst, d); else memcpy(dst, row, d*es);
-    }
+    char * buf = calloc((size_t) (d * n * n_head * wide * n_batch), es);
+    for (int64_t b = 0; b < n_batch; b++)
+        for (int64_t h = 0; h < n_head; h++)
+            for (int64_t t = 0; t < n; t++) {
+                const float * row = x + ((b * n_head + h) * n + t) * d;
+                char * dst = buf +
+                    es * d *
+                        (layout ? (b * n + t) * n_head * wide + (wide == 3 ? n_head : 0) + h
+                                : (b * n_head + h) * n + t);
+                if (type == GGML_TYPE_F16) ggml_fp32_to_fp16_row(row, (ggml_fp16_t *) dst, d);
+                else memcpy(dst, row, d * es);
+            }
     struct ggml_tensor * t;
     if (layout == 0) t = graph_input(g, type, d, n, n_head, n_batch, buf);
     else {
-        t = graph_input(g, type, d, n_head*wide, n, n_batch, buf);
-        if (wide == 3) t = ggml_view_4d(g->ctx, t, d, n_head, n, n_batch, t->nb[1], t->nb[2], t->nb[3], n_head*t->nb[1]);
+        t = graph_input(g, type, d, n_head * wide, n, n_batch, buf);
+        if (wide == 3)
+            t = ggml_view_4d(g->ctx, t, d, n_head, n, n_batch, t->nb[1], t->nb[2], t->nb[3], n_head * t->nb[1]);
         t = ggml_permute(g->ctx, t, 0, 2, 1, 3);
     }
     free(buf);
@@ -91,21 +101,25 @@ static uint64_t results_hash = 0xcbf29ce484222325u;
 static void hash_results(const struct ggml_tensor * t, const void * data) {
     const uint8_t * bytes = data;
     if (t->type != GGML_TYPE_F32 || !data) return; // cell lists have unused entries
-    for (size_t i = 0; i < ggml_nbytes(t); i++) results_hash = (results_hash ^ bytes[i])*0x100000001b3u;
+    for (size_t i = 0; i < ggml_nbytes(t); i++) results_hash = (results_hash ^ bytes[i]) * 0x100000001b3u;
 }
 
 static void * graph_compute(struct graph * g, struct ggml_tensor * flat, struct ggml_cgraph * cg, int n_threads) {
 #ifdef MRA_TEST_DEVICE
-    if (mra_kernels_get() == &mra_kernels_cuda && device_target_takes(cg)) return device_target_run(g, flat, cg, n_threads);
+    if (mra_kernels_get() == &mra_kernels_cuda && device_target_takes(cg))
+        return device_target_run(g, flat, cg, n_threads);
 #endif
     ggml_backend_t cpu = ggml_backend_cpu_init();
     ggml_backend_cpu_set_n_threads(cpu, n_threads);
     ggml_gallocr_t alloc = ggml_gallocr_new(ggml_backend_get_default_buffer_type(cpu));
     void * data = NULL;
     if (ggml_gallocr_alloc_graph(alloc, cg)) {
-        for (int i = 0; i < g->n_in; i++) if (g->in[i].t->data) ggml_backend_tensor_set(g->in[i].t, g->in[i].data, 0, ggml_nbytes(g->in[i].t));
+        for (int i = 0; i < g->n_in; i++)
+            if (g->in[i].t->data) ggml_backend_tensor_set(g->in[i].t, g->in[i].data, 0, ggml_nbytes(g->in[i].t));
 #if defined(MRA_TEST_CUDA) && !defined(MRA_TEST_DEVICE)
-        const bool ok = mra_kernels_get() == &mra_kernels_cuda ? cuda_target_compute(cpu, cg, n_threads) : ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS;
+        const bool ok = mra_kernels_get() == &mra_kernels_cuda
+            ? cuda_target_compute(cpu, cg, n_threads)
+            : ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS;
 #else
         const bool ok = ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS;
 #endif
@@ -127,7 +141,10 @@ void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads) {
     ggml_build_forward_expand(cg, flat);
     void * data = graph_compute(g, flat, cg, n_threads);
     hash_results(flat, data);
-    for (struct ggml_tensor * t = ggml_get_first_tensor(g->ctx); t; t = ggml_get_next_tensor(g->ctx, t)) { t->data = NULL; t->buffer = NULL; } // may run again
+    for (struct ggml_tensor * t = ggml_get_first_tensor(g->ctx); t; t = ggml_get_next_tensor(g->ctx, t)) {
+        t->data = NULL;
+        t->buffer = NULL;
+    } // may run again
     return data;
 }
 
@@ -139,12 +156,14 @@ double max_error(const float * a, const float * b, int64_t n) {
         e = fmax(e, fabs((double) a[i] - b[i]));
     }
 #ifdef MRA_TEST_DEVICE
-    if (mra_kernels_get() == &mra_kernels_cuda) device_target_worst = fmax(device_target_worst, e/m);
+    if (mra_kernels_get() == &mra_kernels_cuda) device_target_worst = fmax(device_target_worst, e / m);
 #endif
-    return e/m;
+    return e / m;
 }
 
-void check_failed(void) { if (getenv("MRA_FAIL_FAST")) exit(1); }
+void check_failed(void) {
+    if (getenv("MRA_FAIL_FAST")) exit(1);
+}
 
 int summary(const char * name) {
 #ifdef MRA_TEST_CUDA
@@ -160,8 +179,10 @@ int kernel_tables(const struct mra_kernels ** out, int max) {
     if (max > 1) out[1] = &mra_kernels_cuda;
     return max < 2 ? max : 2;
 }
-void   kernels_best(void) { mra_kernels_set(&mra_kernels_cuda); }
-double attn_tolerance(const struct mra_kernels * k, double tol) { return k == &mra_kernels_cuda ? fmax(tol, 2e-3) : tol; }
+void kernels_best(void) { mra_kernels_set(&mra_kernels_cuda); }
+double attn_tolerance(const struct mra_kernels * k, double tol) {
+    return k == &mra_kernels_cuda ? fmax(tol, 2e-3) : tol;
+}
 #else
 static bool said;
 
@@ -170,49 +191,56 @@ static int tables_by_name(const char * const * names, int n_names, const struct 
     int n = 0;
     for (int i = 0; i < n_names && n < max; i++) {
         const struct mra_kernels * k = mra_kernels_by_name(names[i]);
-        if (k) out[n++] = k; else if (!said) printf("skipped: kernels %s, which this CPU does not run\n", names[i]);
+        if (k) out[n++] = k;
+        else if (!said) printf("skipped: kernels %s, which this CPU does not run\n", names[i]);
     }
     return n;
 }
 
 int kernel_tables(const struct mra_kernels ** out, int max) {
-#if defined(__x86_64__)
+#    if defined(__x86_64__)
     static const char * const names[] = { "ref", "base", "v3", "v4" };
-#elif defined(__aarch64__)
+#    elif defined(__aarch64__)
     static const char * const names[] = { "ref", "base", "neon" };
-#else
+#    else
     static const char * const names[] = { "ref", "base" };
-#endif
-    int n = tables_by_name(names, sizeof(names)/sizeof(names[0]), out, max);
-#ifdef MRA_TEST_WIDE
+#    endif
+    int n = tables_by_name(names, sizeof(names) / sizeof(names[0]), out, max);
+#    ifdef MRA_TEST_WIDE
     if (!mra_kernels_by_name("v4") && mra_kernels_by_name("v3") && n < max) out[n++] = &mra_kernels_wide;
-#endif
+#    endif
     said = true;
     return n;
 }
 
-#ifdef MRA_TEST_WIDE
-static const struct mra_kernels * with_dense(struct mra_kernels * k, const struct mra_dense_kernels * dense, const char * name) {
+#    ifdef MRA_TEST_WIDE
+static const struct mra_kernels * with_dense(
+    struct mra_kernels * k, const struct mra_dense_kernels * dense, const char * name) {
     *k = *mra_kernels_by_name("v3");
-    k->name  = name;
+    k->name = name;
     k->dense = *dense;
     return k;
 }
-#endif
+#    endif
 
 int dense_tables(const struct mra_kernels ** out, int max) {
     static const char * const names[] = { "v3-vnni", "v4-vnni", "neon-dot" };
     int n = kernel_tables(out, max);
-    n += tables_by_name(names, sizeof(names)/sizeof(names[0]), out + n, max - n);
-#ifdef MRA_TEST_WIDE
+    n += tables_by_name(names, sizeof(names) / sizeof(names[0]), out + n, max - n);
+#    ifdef MRA_TEST_WIDE
     static struct mra_kernels bytes[2];
     if (mra_kernels_by_name("v3")) {
-        if (!mra_kernels_by_name("v4-vnni") && n < max) out[n++] = with_dense(&bytes[0], &mra_dense_wide_bytes, "v4-vnni in halves");
-        if (!mra_kernels_by_name("v3-vnni") && n < max) out[n++] = with_dense(&bytes[1], &mra_dense_v3_bytes, "v3-vnni without its instruction");
+        if (!mra_kernels_by_name("v4-vnni") && n < max)
+            out[n++] = with_dense(&bytes[0], &mra_dense_wide_bytes, "v4-vnni in halves");
+        if (!mra_kernels_by_name("v3-vnni") && n < max)
+            out[n++] = with_dense(&bytes[1], &mra_dense_v3_bytes, "v3-vnni without its instruction");
     }
-#endif
+#    endif
     return n;
 }
-void   kernels_best(void) { mra_kernels_set(NULL); }
-double attn_tolerance(const struct mra_kernels * k, double tol) { (void) k; return tol; }
+void kernels_best(void) { mra_kernels_set(NULL); }
+double attn_tolerance(const struct mra_kernels * k, double tol) {
+    (void) k;
+    return tol;
+}
 #endif

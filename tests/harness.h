@@ -26,9 +26,9 @@ enum data_kind {
 };
 
 uint64_t rng_next(uint64_t * s);
-float    rng_uniform(uint64_t * s); // [0, 1)
-float    rng_normal(uint64_t * s);
-int      rng_int(uint64_t * s, int lo, int hi); // lo..hi
+float rng_uniform(uint64_t * s); // [0, 1)
+float rng_normal(uint64_t * s);
+int rng_int(uint64_t * s, int lo, int hi); // lo..hi
 
 // n_row rows of d values; malloc'ed
 float * data_new(enum data_kind kind, int64_t n_row, int64_t d, uint64_t seed);
@@ -37,17 +37,22 @@ float * data_new(enum data_kind kind, int64_t n_row, int64_t d, uint64_t seed);
 
 struct graph {
     struct ggml_context * ctx;
-    struct { struct ggml_tensor * t; void * data; } in[32];
+    struct {
+        struct ggml_tensor * t;
+        void * data;
+    } in[32];
     int n_in;
 };
 
-struct graph         graph_new(void);
-void                 graph_free(struct graph * g);
-struct ggml_tensor * graph_input(struct graph * g, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, const void * data); // copies data
+struct graph graph_new(void);
+void graph_free(struct graph * g);
+struct ggml_tensor * graph_input(struct graph * g, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2,
+    int64_t ne3, const void * data); // copies data
 
-// x [n_batch][n_head][n][d] as a tensor [d, n, n_head, n_batch]; layout 0: contiguous, 1: a view of [d, n_head, n, n_batch], as a dense layer gives it;
-// 2: the same with two other tensors' rows between (fused QKV)
-struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head, int64_t n_batch, const float * x, int layout);
+// x [n_batch][n_head][n][d] as a tensor [d, n, n_head, n_batch]; layout 0: contiguous, 1: a view of [d, n_head, n,
+// n_batch], as a dense layer gives it; 2: the same with two other tensors' rows between (fused QKV)
+struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head,
+    int64_t n_batch, const float * x, int layout);
 
 // computes out with n_threads; its elements (contiguous, F32 or I32), malloc'ed; NULL if out is NULL
 void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads);
@@ -59,15 +64,26 @@ double max_error(const float * a, const float * b, int64_t n);
 
 extern int n_checks, n_failed;
 // counts; prints the line on failure. what: printf arguments
-#define CHECK(ok, ...) do { n_checks++; if (!(ok)) { n_failed++; printf("FAIL %s:%d: ", __FILE__, __LINE__); printf(__VA_ARGS__); printf("\n"); check_failed(); } } while (0)
-void check_failed(void); // ends the program where MRA_FAIL_FAST is set
+#define CHECK(ok, ...) \
+    do { \
+        n_checks++; \
+        if (!(ok)) { \
+            n_failed++; \
+            printf("FAIL %s:%d: ", __FILE__, __LINE__); \
+            printf(__VA_ARGS__); \
+            printf("\n"); \
+            check_failed(); \
+        } \
+    } while (0)
+void check_failed(void);        // ends the program where MRA_FAIL_FAST is set
 int summary(const char * name); // prints, returns the exit code
 
-// Targets to test, each a kernel table: {ref, base, v3, v4, neon} as far as this CPU runs them; the ones it lacks are printed as skipped,
-// once. Without AVX-512 the code of v4 is run all the same, in AVX2 halves. With the CUDA kernels linked in, {ref, CUDA on the host}.
-int  kernel_tables(const struct mra_kernels ** out, int max);
+// Targets to test, each a kernel table: {ref, base, v3, v4, neon} as far as this CPU runs them; the ones it lacks are
+// printed as skipped, once. Without AVX-512 the code of v4 is run all the same, in AVX2 halves. With the CUDA kernels
+// linked in, {ref, CUDA on the host}.
+int kernel_tables(const struct mra_kernels ** out, int max);
 void kernels_best(void); // what users get: the best of the CPU, or CUDA on the host
 // tol, or what a target that multiplies in F16 may differ by
 double attn_tolerance(const struct mra_kernels * k, double tol);
 // the same, and those that differ from them in dense layers only; of the CPU
-int  dense_tables(const struct mra_kernels ** out, int max);
+int dense_tables(const struct mra_kernels ** out, int max);

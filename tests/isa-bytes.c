@@ -1,4 +1,5 @@
-// The dense layers of CPUs with dot products of bytes, in AVX2 halves (16 lanes) or lane by lane (8): for their results, not their speed.
+// The dense layers of CPUs with dot products of bytes, in AVX2 halves (16 lanes) or lane by lane (8): for their
+// results, not their speed.
 #define MRA_VL    16
 #define MRA_STEP  4
 #define MRA_DENSE mra_dense_wide_bytes

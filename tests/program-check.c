@@ -9,8 +9,8 @@
 //   program-check extend IN OUT N        IN.gguf with its positions repeated up to N
 //   program-check key IN OUT KEY TEXT    IN.gguf with a key of type string
 //   program-check pty COMMAND...         stderr of COMMAND on a terminal, copied to stdout; its exit code
-//   program-check interrupt FILE COMMAND...  runs COMMAND, sends it SIGINT once FILE holds something more; its exit code
-//   program-check rss COMMAND...         runs COMMAND, prints its peak memory in kB on stderr; its exit code
+//   program-check interrupt FILE COMMAND...  runs COMMAND, sends it SIGINT once FILE holds something more; its exit
+//   code program-check rss COMMAND...         runs COMMAND, prints its peak memory in kB on stderr; its exit code
 #include "gguf-edit.h"
 
 #include "../examples/common/npy.h"
@@ -28,14 +28,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DIE(...) do { fprintf(stderr, "program-check: " __VA_ARGS__); fputc('\n', stderr); exit(1); } while (0)
+#define DIE(...) \
+    do { \
+        fprintf(stderr, "program-check: " __VA_ARGS__); \
+        fputc('\n', stderr); \
+        exit(1); \
+    } while (0)
 
 static char * read_all(const char * path) {
     FILE * f = fopen(path, "rb");
     if (!f) DIE("cannot open %s", path);
     size_t n = 0, cap = 1 << 20;
     char * s = malloc(cap);
-    for (size_t got; s && (got = fread(s + n, 1, cap - n - 1, f)) > 0; ) {
+    for (size_t got; s && (got = fread(s + n, 1, cap - n - 1, f)) > 0;) {
         n += got;
         if (cap - n < 2) s = realloc(s, cap *= 2);
     }
@@ -58,7 +63,7 @@ static int check_json(const char * path) {
 static int check_jsonl(const char * path, int n) {
     char * s = read_all(path);
     int got = 0;
-    for (char * line = s, * end; *line; line = end + 1, got++) {
+    for (char *line = s, *end; *line; line = end + 1, got++) {
         end = strchr(line, '\n');
         if (!end) DIE("%s: no newline at the end of line %d", path, got + 1);
         *end = 0;
@@ -81,9 +86,10 @@ static struct npy read_npy(const char * path) {
 
 static int check_npy(const char * path, int rows, int cols) {
     struct npy a = read_npy(path);
-    if (a.shape[0] != rows || a.shape[1] != cols) DIE("%s has shape %lld, %lld", path, (long long) a.shape[0], (long long) a.shape[1]);
+    if (a.shape[0] != rows || a.shape[1] != cols)
+        DIE("%s has shape %lld, %lld", path, (long long) a.shape[0], (long long) a.shape[1]);
     int n_nan = 0;
-    for (int i = 0; i < rows; i++) n_nan += isnan(a.data[(int64_t) i*cols]);
+    for (int i = 0; i < rows; i++) n_nan += isnan(a.data[(int64_t) i * cols]);
     printf("%d\n", n_nan);
     npy_free(&a);
     return 0;
@@ -92,30 +98,33 @@ static int check_npy(const char * path, int rows, int cols) {
 static int check_same(const char * pa, const char * pb, double tol) {
     struct npy a = read_npy(pa), b = read_npy(pb);
     if (a.shape[0] != b.shape[0] || a.shape[1] != b.shape[1]) DIE("%s and %s have different shapes", pa, pb);
-    for (int64_t i = 0; i < a.n; i++) if (!(fabs((double) a.data[i] - b.data[i]) <= tol)) DIE("%s: value %lld is %g, not %g", pa, (long long) i, a.data[i], b.data[i]);
+    for (int64_t i = 0; i < a.n; i++)
+        if (!(fabs((double) a.data[i] - b.data[i]) <= tol))
+            DIE("%s: value %lld is %g, not %g", pa, (long long) i, a.data[i], b.data[i]);
     npy_free(&a);
     npy_free(&b);
     return 0;
 }
 
 static int check_cosine(const char * golden, const char * out, double min) {
-    char * g = read_all(golden), * s = read_all(out), * line = s;
-    cJSON * all = cJSON_Parse(g), * c;
+    char *g = read_all(golden), *s = read_all(out), *line = s;
+    cJSON *all = cJSON_Parse(g), *c;
     double worst = 2;
     int n = 0;
     cJSON_ArrayForEach(c, cJSON_GetObjectItem(all, "cases")) {
-        cJSON * j = cJSON_ParseWithOpts(line, (const char **) &line, 0), * want = cJSON_GetObjectItem(c, "embedding"), * x = cJSON_GetObjectItem(j, "embedding"), * y;
+        cJSON *j = cJSON_ParseWithOpts(line, (const char **) &line, 0), *want = cJSON_GetObjectItem(c, "embedding"),
+              *x = cJSON_GetObjectItem(j, "embedding"), *y;
         double xx = 0, yy = 0, xy = 0;
         if (!j || cJSON_GetArraySize(x) != cJSON_GetArraySize(want)) DIE("%s: embedding %d is not there", out, n);
         x = x->child;
         cJSON_ArrayForEach(y, want) {
-            xx += x->valuedouble*x->valuedouble;
-            yy += y->valuedouble*y->valuedouble;
-            xy += x->valuedouble*y->valuedouble;
+            xx += x->valuedouble * x->valuedouble;
+            yy += y->valuedouble * y->valuedouble;
+            xy += x->valuedouble * y->valuedouble;
             x = x->next;
         }
-        worst = fmin(worst, xy/sqrt(xx*yy));
-        if (!(xy/sqrt(xx*yy) >= min)) DIE("embedding %d: cosine %.6f to the reference", n, xy/sqrt(xx*yy));
+        worst = fmin(worst, xy / sqrt(xx * yy));
+        if (!(xy / sqrt(xx * yy) >= min)) DIE("embedding %d: cosine %.6f to the reference", n, xy / sqrt(xx * yy));
         cJSON_Delete(j);
         n++;
     }
@@ -129,7 +138,7 @@ static int check_cosine(const char * golden, const char * out, double min) {
 
 static int print_texts(const char * path, const char * model) {
     char * s = read_all(path);
-    cJSON * all = cJSON_Parse(s), * c;
+    cJSON *all = cJSON_Parse(s), *c;
     cJSON_ArrayForEach(c, cJSON_GetObjectItem(all, model)) {
         cJSON * o = cJSON_CreateObject();
         cJSON_AddItemToObject(o, "text_pair", cJSON_Duplicate(cJSON_GetObjectItem(c, "pair"), 1));
@@ -145,12 +154,13 @@ static int print_texts(const char * path, const char * model) {
 }
 
 static int check_ids(const char * out, const char * path, const char * model) {
-    char * t = read_all(path), * s = read_all(out), * line = s;
-    cJSON * all = cJSON_Parse(t), * c;
+    char *t = read_all(path), *s = read_all(out), *line = s;
+    cJSON *all = cJSON_Parse(t), *c;
     int n = 0;
     cJSON_ArrayForEach(c, cJSON_GetObjectItem(all, model)) {
         cJSON * j = cJSON_ParseWithOpts(line, (const char **) &line, 0);
-        if (!cJSON_Compare(cJSON_GetObjectItem(j, "ids"), cJSON_GetObjectItem(c, "ids"), 1)) DIE("%s: text %d of %s has other ids", out, n, model);
+        if (!cJSON_Compare(cJSON_GetObjectItem(j, "ids"), cJSON_GetObjectItem(c, "ids"), 1))
+            DIE("%s: text %d of %s has other ids", out, n, model);
         cJSON_Delete(j);
         n++;
     }
@@ -165,13 +175,13 @@ static int extend(const char * in, const char * out, int n) {
     struct gguf_edit e = gguf_edit_open(in);
     const struct ggml_tensor * old = gguf_edit_find(&e, "position_embd.weight");
     const size_t row = old->nb[1], rows = (size_t) old->ne[1];
-    char * copy = malloc(row*rows);
-    memcpy(copy, old->data, row*rows);
+    char * copy = malloc(row * rows);
+    memcpy(copy, old->data, row * rows);
     const enum ggml_type type = old->type;
     const int64_t width = old->ne[0];
     gguf_edit_drop(&e, "position_embd.weight");
     struct ggml_tensor * t = gguf_edit_add(&e, "position_embd.weight", type, width, n);
-    for (int i = 0; i < n; i++) memcpy((char *) t->data + (size_t) i*t->nb[1], copy + (size_t) i%rows*row, row);
+    for (int i = 0; i < n; i++) memcpy((char *) t->data + (size_t) i * t->nb[1], copy + (size_t) i % rows * row, row);
     gguf_edit_drop_keys(&e, "mra.max_length");
     gguf_set_val_u32(e.kv, "bert.context_length", (uint32_t) n);
     gguf_edit_write(&e, out);
@@ -208,14 +218,18 @@ static int on_pty(char ** argv) {
     }
     close(slave);
     char buf[4096];
-    for (ssize_t n; (n = read(master, buf, sizeof(buf))) > 0; ) fwrite(buf, 1, (size_t) n, stdout);
+    for (ssize_t n; (n = read(master, buf, sizeof(buf))) > 0;) fwrite(buf, 1, (size_t) n, stdout);
     return exit_code(pid);
 }
 
 static int interrupt(const char * path, char ** argv) {
     unlink(path);
     const pid_t pid = fork();
-    if (pid == 0) { signal(SIGINT, SIG_DFL); execvp(argv[0], argv); _exit(127); } // sh starts background jobs with SIGINT ignored
+    if (pid == 0) {
+        signal(SIGINT, SIG_DFL);
+        execvp(argv[0], argv);
+        _exit(127);
+    } // sh starts background jobs with SIGINT ignored
     struct stat st;
     for (int i = 0; i < 2000 && (stat(path, &st) != 0 || st.st_size < 100); i++) usleep(5000);
     kill(pid, SIGINT);
@@ -224,7 +238,10 @@ static int interrupt(const char * path, char ** argv) {
 
 static int with_rss(char ** argv) {
     const pid_t pid = fork();
-    if (pid == 0) { execvp(argv[0], argv); _exit(127); }
+    if (pid == 0) {
+        execvp(argv[0], argv);
+        _exit(127);
+    }
     const int code = exit_code(pid);
     struct rusage u;
     getrusage(RUSAGE_CHILDREN, &u);
@@ -234,18 +251,18 @@ static int with_rss(char ** argv) {
 
 int main(int argc, char ** argv) {
     const char * what = argc > 2 ? argv[1] : "";
-    if (argc == 3 && strcmp(what, "json") == 0)   return check_json(argv[2]);
-    if (argc == 4 && strcmp(what, "jsonl") == 0)  return check_jsonl(argv[2], atoi(argv[3]));
-    if (argc == 5 && strcmp(what, "npy") == 0)    return check_npy(argv[2], atoi(argv[3]), atoi(argv[4]));
-    if (argc == 5 && strcmp(what, "same") == 0)   return check_same(argv[2], argv[3], atof(argv[4]));
+    if (argc == 3 && strcmp(what, "json") == 0) return check_json(argv[2]);
+    if (argc == 4 && strcmp(what, "jsonl") == 0) return check_jsonl(argv[2], atoi(argv[3]));
+    if (argc == 5 && strcmp(what, "npy") == 0) return check_npy(argv[2], atoi(argv[3]), atoi(argv[4]));
+    if (argc == 5 && strcmp(what, "same") == 0) return check_same(argv[2], argv[3], atof(argv[4]));
     if (argc == 5 && strcmp(what, "cosine") == 0) return check_cosine(argv[2], argv[3], atof(argv[4]));
-    if (argc == 4 && strcmp(what, "texts") == 0)  return print_texts(argv[2], argv[3]);
-    if (argc == 5 && strcmp(what, "ids") == 0)    return check_ids(argv[2], argv[3], argv[4]);
+    if (argc == 4 && strcmp(what, "texts") == 0) return print_texts(argv[2], argv[3]);
+    if (argc == 5 && strcmp(what, "ids") == 0) return check_ids(argv[2], argv[3], argv[4]);
     if (argc == 5 && strcmp(what, "extend") == 0) return extend(argv[2], argv[3], atoi(argv[4]));
-    if (argc == 6 && strcmp(what, "key") == 0)    return set_key(argv[2], argv[3], argv[4], argv[5]);
-    if (argc > 2 && strcmp(what, "pty") == 0)     return on_pty(argv + 2);
+    if (argc == 6 && strcmp(what, "key") == 0) return set_key(argv[2], argv[3], argv[4], argv[5]);
+    if (argc > 2 && strcmp(what, "pty") == 0) return on_pty(argv + 2);
     if (argc > 3 && strcmp(what, "interrupt") == 0) return interrupt(argv[2], argv + 3);
-    if (argc > 2 && strcmp(what, "rss") == 0)     return with_rss(argv + 2);
+    if (argc > 2 && strcmp(what, "rss") == 0) return with_rss(argv + 2);
     fprintf(stderr, "usage: see the head of program-check.c\n");
     return 2;
 }

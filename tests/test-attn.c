@@ -3,71 +3,97 @@
 #include "harness.h"
 
 struct attn_case {
-    const char *   name;
+    const char * name;
     enum data_kind kind;
-    int            n_q, n_k, d, dv, n_head, n_head_kv, n_batch;
-    int            len[3];      // of keys (and queries where n_q == n_k); all 0: no lengths tensor
-    enum ggml_type type;        // of k and v
-    int            layout;
-    const char *   frame;
-    float          budget;
-    int            counts[4];   // used where counts[0] > 0
-    int            first_n, diag_n;
-    enum mra_rule  rule;
-    double         tol;         // against the reference
+    int n_q, n_k, d, dv, n_head, n_head_kv, n_batch;
+    int len[3];          // of keys (and queries where n_q == n_k); all 0: no lengths tensor
+    enum ggml_type type; // of k and v
+    int layout;
+    const char * frame;
+    float budget;
+    int counts[4]; // used where counts[0] > 0
+    int first_n, diag_n;
+    enum mra_rule rule;
+    double tol; // against the reference
 };
-#define F32 GGML_TYPE_F32
-#define F16 GGML_TYPE_F16
+#define F32    GGML_TYPE_F32
+#define F16    GGML_TYPE_F16
 #define ROWMAX MRA_RULE_ROWMAX
 
 static const struct attn_case cases[] = {
-    // name                  data      n_q  n_k   d   dv  h kv b  len            type layout frame     w     counts     first diag rule
-    { "exact 1",          DATA_NORMAL,   1,   1, 64,  64, 2, 2, 1, {0},           F32, 0, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "exact 31",         DATA_NORMAL,  31,  31, 64,  64, 2, 2, 1, {0},           F32, 1, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "exact 32",         DATA_NORMAL,  32,  32, 32,  32, 1, 1, 1, {0},           F32, 0, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "exact 33",         DATA_NORMAL,  33,  33, 80,  80, 2, 1, 1, {0},           F32, 2, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "exact 131 d=128",  DATA_NORMAL, 131, 131,128, 128, 2, 1, 2, {131, 70},     F32, 1, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "exact d=8 dv=24",  DATA_NORMAL,  67,  67,  8,  24, 3, 3, 1, {0},           F32, 0, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "exact d=256",      DATA_NORMAL,  70,  70,256, 256, 1, 1, 1, {0},           F32, 0, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "exact n_q<n_k",    DATA_NORMAL,   5, 200, 40,  16, 4, 2, 2, {200, 77},     F32, 1, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "exact n_q>n_k",    DATA_NORMAL, 100,  19, 64,  64, 2, 2, 1, {0},           F16, 1, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "exact huge",       DATA_HUGE,   100, 100, 64,  64, 2, 2, 1, {90},          F32, 0, "exact",   1,    {0},        0, 0, ROWMAX, 1e-3 },
-    { "exact padded",     DATA_NORMAL,  64,  64, 32,  32, 1, 1, 3, {0, 1, 64},    F32, 0, "exact",   1,    {0},        0, 0, ROWMAX, 1e-5 },
-    { "columns 16",       DATA_GRID,   256, 256, 64,  64, 2, 2, 1, {0},           F32, 0, "columns", 1,    { 5, 40},   0, 0, ROWMAX, 2e-5 },
-    { "columns w=1/8",    DATA_GRID,   512, 512, 64,  64, 2, 2, 1, {0},           F32, 1, "columns", .125, {0},        0, 0, ROWMAX, 2e-5 },
-    { "columns w=1/64",   DATA_GRID,   512, 512, 32,  32, 1, 1, 1, {0},           F32, 1, "columns", .0156f, {0},      0, 0, ROWMAX, 2e-5 },
-    { "columns G=32",     DATA_GRID,  2080,2080, 16,  16, 1, 1, 1, {0},           F32, 1, "columns", .0625f, {0},      0, 0, ROWMAX, 2e-5 },
-    { "columns ragged",   DATA_NORMAL, 331, 331, 64,  64, 2, 1, 2, {331, 97},     F32, 2, "columns", .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "columns ragged f16", DATA_NORMAL,331,331, 80,  48, 2, 1, 2, {331, 33},     F16, 1, "columns", .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "columns ties",     DATA_TIES,   256, 256, 32,  32, 2, 2, 1, {0},           F32, 0, "columns", 1,    { 3, 20},   0, 0, ROWMAX, 2e-5 },
-    { "columns const",    DATA_CONST,  128, 128, 32,  32, 1, 1, 1, {0},           F32, 0, "columns", 1,    { 3, 20},   0, 0, ROWMAX, 2e-5 },
-    { "columns huge",     DATA_HUGE,   256, 256, 64,  64, 2, 2, 1, {256},         F32, 0, "columns", .125, {0},        0, 0, ROWMAX, 2e-3 },
-    { "columns priors",   DATA_GRID,   512, 512, 64,  64, 2, 2, 1, {0},           F32, 0, "columns", 1,    { 6, 50},   2, 3, ROWMAX, 2e-5 },
-    { "columns many priors", DATA_GRID, 512, 512, 64, 64, 2, 2, 1, {0},           F32, 0, "columns", 1,    { 3, 30},   6, 5, ROWMAX, 2e-5 },
-    { "columns one key",  DATA_NORMAL,  40,   1, 64,  64, 1, 1, 1, {0},           F32, 0, "columns", .125, {0},        0, 0, ROWMAX, 1e-5 },
-    { "columns m2=0",     DATA_GRID,   128, 128, 64,  64, 1, 1, 1, {0},           F32, 0, "columns", 1,    { 3, 0},    0, 0, ROWMAX, 2e-5 },
-    { "columns padded",   DATA_NORMAL, 100, 100, 64,  64, 1, 1, 3, {0, 1, 100},   F32, 1, "columns", .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "columns n_q!=n_k", DATA_GRID,    48, 320, 64,  32, 4, 2, 1, {0},           F32, 1, "columns", .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "columns few",      DATA_GRID,    90,  90, 32,  32, 2, 1, 1, {77},          F16, 1, "columns", 1,    { 2, 12},   1, 0, ROWMAX, 2e-5 },
-    { "columns d=96",     DATA_GRID,   150, 150, 96,  72, 2, 1, 1, {0},           F16, 2, "columns", .25f, {0},        1, 0, ROWMAX, 2e-5 },
-    { "columns d=256",    DATA_GRID,   130, 130,256, 200, 1, 1, 1, {0},           F32, 0, "columns", .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "columns long lists", DATA_GRID,  70,3000, 32,  32, 2, 1, 1, {0},           F32, 1, "columns", 1,    {90, 400},  0, 2, ROWMAX, 2e-5 },
-    { "mra2",             DATA_GRID,   256, 256, 64,  64, 2, 2, 1, {0},           F32, 1, "mra2",    .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "mra2 mu",          DATA_GRID,   256, 256, 32,  32, 2, 1, 1, {0},           F32, 0, "mra2",    1,    {20},       0, 0, MRA_RULE_MU, 2e-5 },
-    { "mra2 row",         DATA_GRID,   256, 256, 64,  64, 2, 2, 1, {0},           F16, 1, "mra2",    1,    { 3},       0, 0, MRA_RULE_ROW, 2e-5 },
-    { "mra2 ragged",      DATA_NORMAL, 211, 211, 64,  64, 2, 2, 2, {211, 33},     F32, 1, "mra2",    .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "mra2 priors",      DATA_GRID,   256, 256, 64,  64, 2, 2, 1, {0},           F32, 0, "mra2",    1,    {40},       1, 2, ROWMAX, 2e-5 },
-    { "mra2 n_q!=n_k",    DATA_GRID,    64, 160, 64,  64, 2, 2, 2, {160, 50},     F32, 0, "mra2",    .4f,  {0},        0, 0, ROWMAX, 2e-5 },
-    { "mra2 huge",        DATA_HUGE,   256, 256, 64,  64, 1, 1, 1, {0},           F32, 0, "mra2",    .25f, {0},        0, 0, ROWMAX, 2e-3 },
-    { "mra2 ties",        DATA_TIES,   256, 256, 32,  32, 1, 1, 1, {0},           F32, 0, "mra2",    .2f,  {0},        0, 0, ROWMAX, 2e-5 },
-    { "mra2s",            DATA_GRID,   256, 256, 64,  64, 2, 2, 1, {0},           F32, 1, "mra2s",   .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "mra2s padded",     DATA_NORMAL, 100, 100, 64,  64, 1, 1, 3, {0, 1, 100},   F32, 1, "mra2s",   .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "16,4,1",           DATA_GRID,   128, 128, 64,  64, 2, 2, 1, {0},           F32, 1, "16,4,1",  .25f, {0},        0, 0, ROWMAX, 2e-5 },
-    { "16,4,1 mu",        DATA_GRID,   128, 128, 32,  32, 2, 2, 1, {0},           F32, 1, "16,4,1",  1,    {20, 100},  0, 0, MRA_RULE_MU, 2e-5 },
-    { "16,4,1 row",       DATA_NORMAL, 131, 131, 32,  32, 2, 2, 1, {120},         F32, 1, "16,4,1",  1,    { 3, 5},    0, 0, MRA_RULE_ROW, 2e-5 },
-    { "8,2,1 ties",       DATA_TIES,    90,  90, 32,  32, 2, 1, 2, {90, 61},      F32, 0, "8,2,1",   .25f, {0},        0, 0, MRA_RULE_MU, 2e-5 },
-    { "64,16,4,1",        DATA_GRID,   256, 256, 64,  64, 1, 1, 1, {0},           F32, 1, "64,16,4,1", .3f, {0},       0, 0, ROWMAX, 2e-5 },
-    { "64,16,4,1 ragged", DATA_NORMAL, 241, 241, 40,  24, 2, 1, 2, {241, 90},     F32, 1, "64,16,4,1", .3f, {0},       0, 0, ROWMAX, 2e-5 },
+    // name                  data      n_q  n_k   d   dv  h kv b  len            type layout frame     w     counts
+    // first diag rule
+    { "exact 1", DATA_NORMAL, 1, 1, 64, 64, 2, 2, 1, { 0 }, F32, 0, "exact", 1, { 0 }, 0, 0, ROWMAX, 1e-5 },
+    { "exact 31", DATA_NORMAL, 31, 31, 64, 64, 2, 2, 1, { 0 }, F32, 1, "exact", 1, { 0 }, 0, 0, ROWMAX, 1e-5 },
+    { "exact 32", DATA_NORMAL, 32, 32, 32, 32, 1, 1, 1, { 0 }, F32, 0, "exact", 1, { 0 }, 0, 0, ROWMAX, 1e-5 },
+    { "exact 33", DATA_NORMAL, 33, 33, 80, 80, 2, 1, 1, { 0 }, F32, 2, "exact", 1, { 0 }, 0, 0, ROWMAX, 1e-5 },
+    { "exact 131 d=128", DATA_NORMAL, 131, 131, 128, 128, 2, 1, 2, { 131, 70 }, F32, 1, "exact", 1, { 0 }, 0, 0, ROWMAX,
+        1e-5 },
+    { "exact d=8 dv=24", DATA_NORMAL, 67, 67, 8, 24, 3, 3, 1, { 0 }, F32, 0, "exact", 1, { 0 }, 0, 0, ROWMAX, 1e-5 },
+    { "exact d=256", DATA_NORMAL, 70, 70, 256, 256, 1, 1, 1, { 0 }, F32, 0, "exact", 1, { 0 }, 0, 0, ROWMAX, 1e-5 },
+    { "exact n_q<n_k", DATA_NORMAL, 5, 200, 40, 16, 4, 2, 2, { 200, 77 }, F32, 1, "exact", 1, { 0 }, 0, 0, ROWMAX,
+        1e-5 },
+    { "exact n_q>n_k", DATA_NORMAL, 100, 19, 64, 64, 2, 2, 1, { 0 }, F16, 1, "exact", 1, { 0 }, 0, 0, ROWMAX, 1e-5 },
+    { "exact huge", DATA_HUGE, 100, 100, 64, 64, 2, 2, 1, { 90 }, F32, 0, "exact", 1, { 0 }, 0, 0, ROWMAX, 1e-3 },
+    { "exact padded", DATA_NORMAL, 64, 64, 32, 32, 1, 1, 3, { 0, 1, 64 }, F32, 0, "exact", 1, { 0 }, 0, 0, ROWMAX,
+        1e-5 },
+    { "columns 16", DATA_GRID, 256, 256, 64, 64, 2, 2, 1, { 0 }, F32, 0, "columns", 1, { 5, 40 }, 0, 0, ROWMAX, 2e-5 },
+    { "columns w=1/8", DATA_GRID, 512, 512, 64, 64, 2, 2, 1, { 0 }, F32, 1, "columns", .125, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "columns w=1/64", DATA_GRID, 512, 512, 32, 32, 1, 1, 1, { 0 }, F32, 1, "columns", .0156f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "columns G=32", DATA_GRID, 2080, 2080, 16, 16, 1, 1, 1, { 0 }, F32, 1, "columns", .0625f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "columns ragged", DATA_NORMAL, 331, 331, 64, 64, 2, 1, 2, { 331, 97 }, F32, 2, "columns", .25f, { 0 }, 0, 0,
+        ROWMAX, 2e-5 },
+    { "columns ragged f16", DATA_NORMAL, 331, 331, 80, 48, 2, 1, 2, { 331, 33 }, F16, 1, "columns", .25f, { 0 }, 0, 0,
+        ROWMAX, 2e-5 },
+    { "columns ties", DATA_TIES, 256, 256, 32, 32, 2, 2, 1, { 0 }, F32, 0, "columns", 1, { 3, 20 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "columns const", DATA_CONST, 128, 128, 32, 32, 1, 1, 1, { 0 }, F32, 0, "columns", 1, { 3, 20 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "columns huge", DATA_HUGE, 256, 256, 64, 64, 2, 2, 1, { 256 }, F32, 0, "columns", .125, { 0 }, 0, 0, ROWMAX,
+        2e-3 },
+    { "columns priors", DATA_GRID, 512, 512, 64, 64, 2, 2, 1, { 0 }, F32, 0, "columns", 1, { 6, 50 }, 2, 3, ROWMAX,
+        2e-5 },
+    { "columns many priors", DATA_GRID, 512, 512, 64, 64, 2, 2, 1, { 0 }, F32, 0, "columns", 1, { 3, 30 }, 6, 5, ROWMAX,
+        2e-5 },
+    { "columns one key", DATA_NORMAL, 40, 1, 64, 64, 1, 1, 1, { 0 }, F32, 0, "columns", .125, { 0 }, 0, 0, ROWMAX,
+        1e-5 },
+    { "columns m2=0", DATA_GRID, 128, 128, 64, 64, 1, 1, 1, { 0 }, F32, 0, "columns", 1, { 3, 0 }, 0, 0, ROWMAX, 2e-5 },
+    { "columns padded", DATA_NORMAL, 100, 100, 64, 64, 1, 1, 3, { 0, 1, 100 }, F32, 1, "columns", .25f, { 0 }, 0, 0,
+        ROWMAX, 2e-5 },
+    { "columns n_q!=n_k", DATA_GRID, 48, 320, 64, 32, 4, 2, 1, { 0 }, F32, 1, "columns", .25f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "columns few", DATA_GRID, 90, 90, 32, 32, 2, 1, 1, { 77 }, F16, 1, "columns", 1, { 2, 12 }, 1, 0, ROWMAX, 2e-5 },
+    { "columns d=96", DATA_GRID, 150, 150, 96, 72, 2, 1, 1, { 0 }, F16, 2, "columns", .25f, { 0 }, 1, 0, ROWMAX, 2e-5 },
+    { "columns d=256", DATA_GRID, 130, 130, 256, 200, 1, 1, 1, { 0 }, F32, 0, "columns", .25f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "columns long lists", DATA_GRID, 70, 3000, 32, 32, 2, 1, 1, { 0 }, F32, 1, "columns", 1, { 90, 400 }, 0, 2,
+        ROWMAX, 2e-5 },
+    { "mra2", DATA_GRID, 256, 256, 64, 64, 2, 2, 1, { 0 }, F32, 1, "mra2", .25f, { 0 }, 0, 0, ROWMAX, 2e-5 },
+    { "mra2 mu", DATA_GRID, 256, 256, 32, 32, 2, 1, 1, { 0 }, F32, 0, "mra2", 1, { 20 }, 0, 0, MRA_RULE_MU, 2e-5 },
+    { "mra2 row", DATA_GRID, 256, 256, 64, 64, 2, 2, 1, { 0 }, F16, 1, "mra2", 1, { 3 }, 0, 0, MRA_RULE_ROW, 2e-5 },
+    { "mra2 ragged", DATA_NORMAL, 211, 211, 64, 64, 2, 2, 2, { 211, 33 }, F32, 1, "mra2", .25f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "mra2 priors", DATA_GRID, 256, 256, 64, 64, 2, 2, 1, { 0 }, F32, 0, "mra2", 1, { 40 }, 1, 2, ROWMAX, 2e-5 },
+    { "mra2 n_q!=n_k", DATA_GRID, 64, 160, 64, 64, 2, 2, 2, { 160, 50 }, F32, 0, "mra2", .4f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "mra2 huge", DATA_HUGE, 256, 256, 64, 64, 1, 1, 1, { 0 }, F32, 0, "mra2", .25f, { 0 }, 0, 0, ROWMAX, 2e-3 },
+    { "mra2 ties", DATA_TIES, 256, 256, 32, 32, 1, 1, 1, { 0 }, F32, 0, "mra2", .2f, { 0 }, 0, 0, ROWMAX, 2e-5 },
+    { "mra2s", DATA_GRID, 256, 256, 64, 64, 2, 2, 1, { 0 }, F32, 1, "mra2s", .25f, { 0 }, 0, 0, ROWMAX, 2e-5 },
+    { "mra2s padded", DATA_NORMAL, 100, 100, 64, 64, 1, 1, 3, { 0, 1, 100 }, F32, 1, "mra2s", .25f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "16,4,1", DATA_GRID, 128, 128, 64, 64, 2, 2, 1, { 0 }, F32, 1, "16,4,1", .25f, { 0 }, 0, 0, ROWMAX, 2e-5 },
+    { "16,4,1 mu", DATA_GRID, 128, 128, 32, 32, 2, 2, 1, { 0 }, F32, 1, "16,4,1", 1, { 20, 100 }, 0, 0, MRA_RULE_MU,
+        2e-5 },
+    { "16,4,1 row", DATA_NORMAL, 131, 131, 32, 32, 2, 2, 1, { 120 }, F32, 1, "16,4,1", 1, { 3, 5 }, 0, 0, MRA_RULE_ROW,
+        2e-5 },
+    { "8,2,1 ties", DATA_TIES, 90, 90, 32, 32, 2, 1, 2, { 90, 61 }, F32, 0, "8,2,1", .25f, { 0 }, 0, 0, MRA_RULE_MU,
+        2e-5 },
+    { "64,16,4,1", DATA_GRID, 256, 256, 64, 64, 1, 1, 1, { 0 }, F32, 1, "64,16,4,1", .3f, { 0 }, 0, 0, ROWMAX, 2e-5 },
+    { "64,16,4,1 ragged", DATA_NORMAL, 241, 241, 40, 24, 2, 1, 2, { 241, 90 }, F32, 1, "64,16,4,1", .3f, { 0 }, 0, 0,
+        ROWMAX, 2e-5 },
 };
 
 static struct mra_attn_params params_of(const struct attn_case * c) {
@@ -76,37 +102,49 @@ static struct mra_attn_params params_of(const struct attn_case * c) {
     p.budget = c->budget;
     CHECK(mra_attn_params_parse(&p, c->frame, &err) == MRA_OK, "%s: %s", c->name, err.msg);
     for (int i = 0; i < 4 && c->counts[0] > 0; i++) p.counts[i] = c->counts[i];
-    p.first_n = c->first_n; p.diag_n = c->diag_n; p.rule = c->rule;
+    p.first_n = c->first_n;
+    p.diag_n = c->diag_n;
+    p.rule = c->rule;
     p.n_threads = 3;
     return p;
 }
 
-struct inputs { float * q, * k, * v; };
+struct inputs {
+    float *q, *k, *v;
+};
 static struct inputs inputs_of(const struct attn_case * c) {
     struct inputs x = {
-        data_new(c->kind, (int64_t) c->n_q*c->n_head*c->n_batch,    c->d, 1),
-        data_new(c->kind, (int64_t) c->n_k*c->n_head_kv*c->n_batch, c->d, 2),
-        data_new(c->kind == DATA_HUGE ? DATA_NORMAL : c->kind, (int64_t) c->n_k*c->n_head_kv*c->n_batch, c->dv, 3),
+        data_new(c->kind, (int64_t) c->n_q * c->n_head * c->n_batch, c->d, 1),
+        data_new(c->kind, (int64_t) c->n_k * c->n_head_kv * c->n_batch, c->d, 2),
+        data_new(c->kind == DATA_HUGE ? DATA_NORMAL : c->kind, (int64_t) c->n_k * c->n_head_kv * c->n_batch, c->dv, 3),
     };
     return x;
 }
-static void inputs_free(struct inputs * x) { free(x->q); free(x->k); free(x->v); }
+static void inputs_free(struct inputs * x) {
+    free(x->q);
+    free(x->k);
+    free(x->v);
+}
 
-struct qkv { struct ggml_tensor * q, * k, * v, * len; };
+struct qkv {
+    struct ggml_tensor *q, *k, *v, *len;
+};
 static struct qkv tensors_of(struct graph * g, const struct attn_case * c, const struct inputs * x) {
     struct qkv t = {
-        graph_heads(g, F32,     c->d,  c->n_q, c->n_head,    c->n_batch, x->q, c->layout),
-        graph_heads(g, c->type, c->d,  c->n_k, c->n_head_kv, c->n_batch, x->k, c->layout),
-        graph_heads(g, c->type, c->dv, c->n_k, c->n_head_kv, c->n_batch, x->v, c->layout), NULL,
+        graph_heads(g, F32, c->d, c->n_q, c->n_head, c->n_batch, x->q, c->layout),
+        graph_heads(g, c->type, c->d, c->n_k, c->n_head_kv, c->n_batch, x->k, c->layout),
+        graph_heads(g, c->type, c->dv, c->n_k, c->n_head_kv, c->n_batch, x->v, c->layout),
+        NULL,
     };
     if (c->len[0] || c->len[1]) t.len = graph_input(g, GGML_TYPE_I32, c->n_batch, 1, 1, 1, c->len);
     return t;
 }
 
-static float * run_attn(const struct attn_case * c, const struct inputs * x, const struct mra_attn_params * p, int n_threads) {
+static float * run_attn(
+    const struct attn_case * c, const struct inputs * x, const struct mra_attn_params * p, int n_threads) {
     struct graph g = graph_new();
     const struct qkv t = tensors_of(&g, c, x);
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     struct ggml_tensor * o = ggml_mra_attn(g.ctx, t.q, t.k, t.v, t.len, p, &err);
     CHECK(o, "%s: %s", c->name, err.msg);
     float * r = graph_run(&g, o, n_threads);
@@ -114,7 +152,7 @@ static float * run_attn(const struct attn_case * c, const struct inputs * x, con
     return r;
 }
 
-static int64_t n_out(const struct attn_case * c) { return (int64_t) c->dv*c->n_head*c->n_q*c->n_batch; }
+static int64_t n_out(const struct attn_case * c) { return (int64_t) c->dv * c->n_head * c->n_q * c->n_batch; }
 
 // every table against the reference; 1, 2, 3 and 8 threads, and a second run, to the bit
 static void test_tables(const struct attn_case * c) {
@@ -128,11 +166,13 @@ static void test_tables(const struct attn_case * c) {
         mra_kernels_set(tables[i]);
         float * a = run_attn(c, &x, &p, 1);
         const double e = max_error(a, ref, n_out(c));
-        CHECK(e <= attn_tolerance(tables[i], c->tol), "%s: %s differs from the reference by %.2e", c->name, tables[i]->name, e);
+        CHECK(e <= attn_tolerance(tables[i], c->tol), "%s: %s differs from the reference by %.2e", c->name,
+            tables[i]->name, e);
         static const int threads[] = { 1, 2, 3, 8 };
         for (int t = 0; t < 4 && i > 0; t++) {
             float * b = run_attn(c, &x, &p, threads[t]);
-            CHECK(memcmp(a, b, n_out(c)*sizeof(float)) == 0, "%s: %s: %d threads give other bits than 1", c->name, tables[i]->name, threads[t]);
+            CHECK(memcmp(a, b, n_out(c) * sizeof(float)) == 0, "%s: %s: %d threads give other bits than 1", c->name,
+                tables[i]->name, threads[t]);
             free(b);
         }
         free(a);
@@ -149,14 +189,16 @@ static float * run_flash(const struct attn_case * c, const struct inputs * x) {
     struct ggml_tensor * mask = NULL;
     if (t.len) {
         const int64_t rows = MRA_ROUND_UP(c->n_q, 64); // older ggml wants the mask padded
-        ggml_fp16_t * m = malloc(rows*c->n_k*c->n_batch*sizeof(*m));
-        for (int b = 0; b < c->n_batch; b++) for (int64_t i = 0; i < rows; i++) for (int j = 0; j < c->n_k; j++) {
-            m[(b*rows + i)*c->n_k + j] = ggml_fp32_to_fp16(j < c->len[b] ? 0 : -INFINITY);
-        }
+        ggml_fp16_t * m = malloc(rows * c->n_k * c->n_batch * sizeof(*m));
+        for (int b = 0; b < c->n_batch; b++)
+            for (int64_t i = 0; i < rows; i++)
+                for (int j = 0; j < c->n_k; j++) {
+                    m[(b * rows + i) * c->n_k + j] = ggml_fp32_to_fp16(j < c->len[b] ? 0 : -INFINITY);
+                }
         mask = graph_input(&g, GGML_TYPE_F16, c->n_k, rows, 1, c->n_batch, m);
         free(m);
     }
-    struct ggml_tensor * o = ggml_flash_attn_ext(g.ctx, t.q, t.k, t.v, mask, 1/sqrtf((float) c->d), 0, 0);
+    struct ggml_tensor * o = ggml_flash_attn_ext(g.ctx, t.q, t.k, t.v, mask, 1 / sqrtf((float) c->d), 0, 0);
     float * r = graph_run(&g, o, 2);
     graph_free(&g);
     return r;
@@ -165,19 +207,25 @@ static void test_exact(const struct attn_case * c) {
     if (c->d != c->dv && c->type == F16) return; // ggml's flash attention reads V rows of K's type only
     struct inputs x = inputs_of(c);
     float * want = run_flash(c, &x);
-    for (int b = 0; b < c->n_batch && (c->len[0] || c->len[1]); b++) { // ours gives 0 for padding, and where there is no key
-        for (int i = 0; i < c->n_q; i++) if (c->len[b] == 0 || (c->n_q == c->n_k && i >= c->len[b])) {
-            memset(want + (int64_t) (b*c->n_q + i)*c->n_head*c->dv, 0, (size_t) c->n_head*c->dv*sizeof(float));
-        }
+    for (int b = 0; b < c->n_batch && (c->len[0] || c->len[1]);
+         b++) { // ours gives 0 for padding, and where there is no key
+        for (int i = 0; i < c->n_q; i++)
+            if (c->len[b] == 0 || (c->n_q == c->n_k && i >= c->len[b])) {
+                memset(want + (int64_t) (b * c->n_q + i) * c->n_head * c->dv, 0,
+                    (size_t) c->n_head * c->dv * sizeof(float));
+            }
     }
     static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1", "64,16,4,1", "32,8,1" };
     for (int i = 0; i < 6; i++) {
         struct attn_case all = *c;
-        all.frame = frames[i]; all.budget = 1; all.counts[0] = 0;
+        all.frame = frames[i];
+        all.budget = 1;
+        all.counts[0] = 0;
         struct mra_attn_params p = params_of(&all);
         float * a = run_attn(&all, &x, &p, 2);
         const double e = max_error(a, want, n_out(c)), tol = c->kind == DATA_HUGE ? 2e-3 : c->type == F16 ? 2e-3 : 2e-5;
-        CHECK(e <= attn_tolerance(mra_kernels_get(), tol), "%s: %s at full budget differs from flash attention by %.2e", c->name, frames[i], e);
+        CHECK(e <= attn_tolerance(mra_kernels_get(), tol), "%s: %s at full budget differs from flash attention by %.2e",
+            c->name, frames[i], e);
         free(a);
     }
     free(want);
@@ -189,49 +237,67 @@ static void test_padding(const struct attn_case * c) {
     if (c->n_q != c->n_k) return;
     struct attn_case cut = *c, pad = *c;
     cut.n_batch = pad.n_batch = 1;
-    pad.n_q = pad.n_k = c->n_k + 45; pad.len[0] = c->n_k;
+    pad.n_q = pad.n_k = c->n_k + 45;
+    pad.len[0] = c->n_k;
     cut.len[0] = cut.len[1] = pad.len[1] = 0;
     struct inputs x = inputs_of(&cut), y = inputs_of(&pad);
-    for (int h = 0; h < c->n_head; h++)    memcpy(y.q + (int64_t) h*pad.n_q*c->d,  x.q + (int64_t) h*c->n_q*c->d,  sizeof(float)*c->n_q*c->d);
-    for (int h = 0; h < c->n_head_kv; h++) memcpy(y.k + (int64_t) h*pad.n_k*c->d,  x.k + (int64_t) h*c->n_k*c->d,  sizeof(float)*c->n_k*c->d);
-    for (int h = 0; h < c->n_head_kv; h++) memcpy(y.v + (int64_t) h*pad.n_k*c->dv, x.v + (int64_t) h*c->n_k*c->dv, sizeof(float)*c->n_k*c->dv);
-    for (int h = 0; h < c->n_head_kv; h++) for (int j = c->n_k*c->d; j < pad.n_k*c->d; j++) y.k[(int64_t) h*pad.n_k*c->d + j] = NAN; // never read
+    for (int h = 0; h < c->n_head; h++)
+        memcpy(y.q + (int64_t) h * pad.n_q * c->d, x.q + (int64_t) h * c->n_q * c->d, sizeof(float) * c->n_q * c->d);
+    for (int h = 0; h < c->n_head_kv; h++)
+        memcpy(y.k + (int64_t) h * pad.n_k * c->d, x.k + (int64_t) h * c->n_k * c->d, sizeof(float) * c->n_k * c->d);
+    for (int h = 0; h < c->n_head_kv; h++)
+        memcpy(y.v + (int64_t) h * pad.n_k * c->dv, x.v + (int64_t) h * c->n_k * c->dv, sizeof(float) * c->n_k * c->dv);
+    for (int h = 0; h < c->n_head_kv; h++)
+        for (int j = c->n_k * c->d; j < pad.n_k * c->d; j++) y.k[(int64_t) h * pad.n_k * c->d + j] = NAN; // never read
     const struct mra_attn_params p = params_of(&cut);
-    float * a = run_attn(&cut, &x, &p, 2), * b = run_attn(&pad, &y, &p, 2);
-    CHECK(memcmp(a, b, n_out(&cut)*sizeof(float)) == 0, "%s: padding changes the result by %.2e", c->name, max_error(b, a, n_out(&cut)));
-    for (int64_t i = n_out(&cut); i < n_out(&pad); i++) if (b[i] != 0) { CHECK(false, "%s: a padded row is not zero", c->name); break; }
-    free(a); free(b);
-    inputs_free(&x); inputs_free(&y);
+    float *a = run_attn(&cut, &x, &p, 2), *b = run_attn(&pad, &y, &p, 2);
+    CHECK(memcmp(a, b, n_out(&cut) * sizeof(float)) == 0, "%s: padding changes the result by %.2e", c->name,
+        max_error(b, a, n_out(&cut)));
+    for (int64_t i = n_out(&cut); i < n_out(&pad); i++)
+        if (b[i] != 0) {
+            CHECK(false, "%s: a padded row is not zero", c->name);
+            break;
+        }
+    free(a);
+    free(b);
+    inputs_free(&x);
+    inputs_free(&y);
 }
 
 // sequences laid end to end == one by one
 static void test_packed(const char * frame, float budget) {
     static const int lens[] = { 37, 1, 200, 0, 64, 129 };
-    struct attn_case c = { "packed", DATA_NORMAL, 0, 0, 64, 64, 3, 1, 1, {0}, F32, 1, frame, budget, {0}, 0, 0, ROWMAX, 0 };
-    int32_t starts[7] = {0};
+    struct attn_case c = { "packed", DATA_NORMAL, 0, 0, 64, 64, 3, 1, 1, { 0 }, F32, 1, frame, budget, { 0 }, 0, 0,
+        ROWMAX, 0 };
+    int32_t starts[7] = { 0 };
     for (int i = 0; i < 6; i++) starts[i + 1] = starts[i] + lens[i];
     c.n_q = c.n_k = starts[6];
     struct inputs x = inputs_of(&c);
     const struct mra_attn_params p = params_of(&c);
     struct graph g = graph_new();
     const struct qkv t = tensors_of(&g, &c, &x);
-    struct mra_error err = {0};
-    struct ggml_tensor * o = ggml_mra_attn_packed(g.ctx, t.q, t.k, t.v, graph_input(&g, GGML_TYPE_I32, 7, 1, 1, 1, starts), 200, &p, &err);
+    struct mra_error err = { 0 };
+    struct ggml_tensor * o = ggml_mra_attn_packed(
+        g.ctx, t.q, t.k, t.v, graph_input(&g, GGML_TYPE_I32, 7, 1, 1, 1, starts), 200, &p, &err);
     CHECK(o, "packed: %s", err.msg);
     float * all = graph_run(&g, o, 2);
     graph_free(&g);
-    for (int s = 0; s < 6; s++) if (lens[s]) {
-        struct attn_case one = c;
-        one.n_q = one.n_k = lens[s];
-        struct inputs y = inputs_of(&one);
-        for (int h = 0; h < 3; h++) memcpy(y.q + (int64_t) h*lens[s]*64, x.q + ((int64_t) h*c.n_q + starts[s])*64, sizeof(float)*lens[s]*64);
-        memcpy(y.k, x.k + (int64_t) starts[s]*64, sizeof(float)*lens[s]*64);
-        memcpy(y.v, x.v + (int64_t) starts[s]*64, sizeof(float)*lens[s]*64);
-        float * r = run_attn(&one, &y, &p, 2);
-        CHECK(memcmp(r, all + (int64_t) starts[s]*3*64, sizeof(float)*n_out(&one)) == 0, "packed %s: sequence %d differs from the same alone", frame, s);
-        free(r);
-        inputs_free(&y);
-    }
+    for (int s = 0; s < 6; s++)
+        if (lens[s]) {
+            struct attn_case one = c;
+            one.n_q = one.n_k = lens[s];
+            struct inputs y = inputs_of(&one);
+            for (int h = 0; h < 3; h++)
+                memcpy(y.q + (int64_t) h * lens[s] * 64, x.q + ((int64_t) h * c.n_q + starts[s]) * 64,
+                    sizeof(float) * lens[s] * 64);
+            memcpy(y.k, x.k + (int64_t) starts[s] * 64, sizeof(float) * lens[s] * 64);
+            memcpy(y.v, x.v + (int64_t) starts[s] * 64, sizeof(float) * lens[s] * 64);
+            float * r = run_attn(&one, &y, &p, 2);
+            CHECK(memcmp(r, all + (int64_t) starts[s] * 3 * 64, sizeof(float) * n_out(&one)) == 0,
+                "packed %s: sequence %d differs from the same alone", frame, s);
+            free(r);
+            inputs_free(&y);
+        }
     free(all);
     inputs_free(&x);
 }
@@ -241,16 +307,19 @@ static void test_random(int count) {
     uint64_t s = 2022;
     static const char * const frames[] = { "exact", "columns", "columns", "mra2", "mra2s", "16,4,1" };
     for (int i = 0; i < count; i++) {
-        struct attn_case c = { "random", DATA_NORMAL, 0, 0, 8*rng_int(&s, 1, 16), 8*rng_int(&s, 1, 16), 1, rng_int(&s, 1, 2), rng_int(&s, 1, 3),
-            {0}, rng_int(&s, 0, 1) ? F16 : F32, rng_int(&s, 0, 2), frames[rng_int(&s, 0, 5)], .05f + .9f*rng_uniform(&s), {0}, 0, 0, ROWMAX, 5e-5 };
+        struct attn_case c = { "random", DATA_NORMAL, 0, 0, 8 * rng_int(&s, 1, 16), 8 * rng_int(&s, 1, 16), 1,
+            rng_int(&s, 1, 2), rng_int(&s, 1, 3), { 0 }, rng_int(&s, 0, 1) ? F16 : F32, rng_int(&s, 0, 2),
+            frames[rng_int(&s, 0, 5)], .05f + .9f * rng_uniform(&s), { 0 }, 0, 0, ROWMAX, 5e-5 };
         char name[128];
-        c.n_head = c.n_head_kv*rng_int(&s, 1, 3);
+        c.n_head = c.n_head_kv * rng_int(&s, 1, 3);
         c.n_q = rng_int(&s, 1, 300);
         c.n_k = rng_int(&s, 0, 2) ? c.n_q : rng_int(&s, 1, 300);
         c.rule = (enum mra_rule) rng_int(&s, 0, 2);
-        if (rng_int(&s, 0, 1)) for (int b = 0; b < c.n_batch; b++) c.len[b] = rng_int(&s, 1, c.n_k);
-        snprintf(name, sizeof(name), "random %d: %s w=%.2f rule %d n_q=%d n_k=%d d=%d dv=%d heads %d/%d batch %d %s", i, c.frame, c.budget, (int) c.rule, c.n_q, c.n_k,
-            c.d, c.dv, c.n_head, c.n_head_kv, c.n_batch, c.type == F16 ? "f16" : "f32");
+        if (rng_int(&s, 0, 1))
+            for (int b = 0; b < c.n_batch; b++) c.len[b] = rng_int(&s, 1, c.n_k);
+        snprintf(name, sizeof(name), "random %d: %s w=%.2f rule %d n_q=%d n_k=%d d=%d dv=%d heads %d/%d batch %d %s", i,
+            c.frame, c.budget, (int) c.rule, c.n_q, c.n_k, c.d, c.dv, c.n_head, c.n_head_kv, c.n_batch,
+            c.type == F16 ? "f16" : "f32");
         c.name = name;
         test_tables(&c);
     }
@@ -259,8 +328,8 @@ static void test_random(int count) {
 // usage: test-attn [random cases [most queries x keys of a case]]
 int main(int argc, char ** argv) {
     const int n_random = argc > 1 ? atoi(argv[1]) : 40, most = argc > 2 ? atoi(argv[2]) : INT32_MAX;
-    for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) {
-        if (cases[i].n_q*cases[i].n_k > most) continue;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (cases[i].n_q * cases[i].n_k > most) continue;
         test_tables(&cases[i]);
         test_padding(&cases[i]);
         if (i < 11) test_exact(&cases[i]);

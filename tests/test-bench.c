@@ -13,7 +13,16 @@
 #include <sys/wait.h>
 
 static int n_checks, n_failed;
-#define CHECK(x, ...) do { n_checks++; if (!(x)) { n_failed++; printf("%s:%d: ", __FILE__, __LINE__); printf(__VA_ARGS__); puts(""); } } while (0)
+#define CHECK(x, ...) \
+    do { \
+        n_checks++; \
+        if (!(x)) { \
+            n_failed++; \
+            printf("%s:%d: ", __FILE__, __LINE__); \
+            printf(__VA_ARGS__); \
+            puts(""); \
+        } \
+    } while (0)
 
 static char out[1 << 16]; // stdout and stderr of the last command
 
@@ -49,60 +58,65 @@ static void write_file(const char * path, const void * data, size_t size) {
 
 // ---- options ---------------------------------------------------------------------------------------------------
 
-static const struct { const char * args; int code; const char * says; } lines[] = {
-    { "",                               2, "no command" },
-    { "fly",                            2, "unknown command 'fly'" },
-    { "--help",                         0, "usage: mra-bench COMMAND" },
-    { "attn --help",                    0, "--perf-guard FILE" },
-    { "peak --help",                    0, "mra-bench peak -t 1,2,4" },
-    { "attn --fly",                     2, "--fly" },
-    { "attn -z",                        2, "-z" },
-    { "attn -n",                        2, "-n needs a value" },
-    { "attn -n 0",                      2, "-n: '0' is not a whole number" },
-    { "attn -n 5x",                     2, "'5x'" },
-    { "attn -n 64,",                    2, "is not a whole number" },
-    { "attn --dim 12",                  2, "multiple of 8" },
-    { "attn --budget 0",                2, "--budget: '0'" },
-    { "attn --budget 1/0",              2, "--budget" },
-    { "attn --budget nan",              2, "--budget" },
-    { "attn --frame round",             2, "frame 'round'" },
-    { "attn --frame 16,4",              2, "the last one 1" },
-    { "attn --heads 12 --kv-heads 5",   2, "does not divide" },
-    { "attn --json=1",                  2, "--json" },
-    { "attn extra",                     2, "unexpected 'extra'" },
-    { "attn --reps 1,2",                2, "takes one value" },
-    { "attn --qkv x.npy --heads 3",     2, "--qkv gives heads" },
-    { "peak -t 0",                      2, "-t: '0'" },
-    { "linear --help",                  0, "--outliers" },
-    { "linear --shape 5,32",            2, "is not M,K,N" },
-    { "linear --shape 5,32,0",          2, "--shape" },
-    { "linear --shape 5,40,8",          2, "no multiple of q8_0's block of 32" },
-    { "linear --type q9_0",             2, "unknown type 'q9_0'" },
-    { "linear more",                    2, "unexpected 'more'" },
-    { "model",                          2, "no model" },
-    { "model -m x.gguf -n 0",           2, "-n: '0'" },
-    { "model -m x.gguf --frame 5",      2, "--frame" },
-    { "model -m x.gguf --budget 2",     2, "--budget" },
-    { "model -m x.gguf --reps 0",       2, "--reps" },
-    { "model -m x.gguf more",           2, "unexpected 'more'" },
-    { "model --help",                   0, "--worker" },
-    { "model -m /nonexistent.gguf",     1, "No such file" },
-    { "model -m /dev/null",             1, "mra-bench model: " },
-    { "attn --qkv /nonexistent.npy",    1, "No such file" },
+static const struct {
+    const char * args;
+    int code;
+    const char * says;
+} lines[] = {
+    { "", 2, "no command" },
+    { "fly", 2, "unknown command 'fly'" },
+    { "--help", 0, "usage: mra-bench COMMAND" },
+    { "attn --help", 0, "--perf-guard FILE" },
+    { "peak --help", 0, "mra-bench peak -t 1,2,4" },
+    { "attn --fly", 2, "--fly" },
+    { "attn -z", 2, "-z" },
+    { "attn -n", 2, "-n needs a value" },
+    { "attn -n 0", 2, "-n: '0' is not a whole number" },
+    { "attn -n 5x", 2, "'5x'" },
+    { "attn -n 64,", 2, "is not a whole number" },
+    { "attn --dim 12", 2, "multiple of 8" },
+    { "attn --budget 0", 2, "--budget: '0'" },
+    { "attn --budget 1/0", 2, "--budget" },
+    { "attn --budget nan", 2, "--budget" },
+    { "attn --frame round", 2, "frame 'round'" },
+    { "attn --frame 16,4", 2, "the last one 1" },
+    { "attn --heads 12 --kv-heads 5", 2, "does not divide" },
+    { "attn --json=1", 2, "--json" },
+    { "attn extra", 2, "unexpected 'extra'" },
+    { "attn --reps 1,2", 2, "takes one value" },
+    { "attn --qkv x.npy --heads 3", 2, "--qkv gives heads" },
+    { "peak -t 0", 2, "-t: '0'" },
+    { "linear --help", 0, "--outliers" },
+    { "linear --shape 5,32", 2, "is not M,K,N" },
+    { "linear --shape 5,32,0", 2, "--shape" },
+    { "linear --shape 5,40,8", 2, "no multiple of q8_0's block of 32" },
+    { "linear --type q9_0", 2, "unknown type 'q9_0'" },
+    { "linear more", 2, "unexpected 'more'" },
+    { "model", 2, "no model" },
+    { "model -m x.gguf -n 0", 2, "-n: '0'" },
+    { "model -m x.gguf --frame 5", 2, "--frame" },
+    { "model -m x.gguf --budget 2", 2, "--budget" },
+    { "model -m x.gguf --reps 0", 2, "--reps" },
+    { "model -m x.gguf more", 2, "unexpected 'more'" },
+    { "model --help", 0, "--worker" },
+    { "model -m /nonexistent.gguf", 1, "No such file" },
+    { "model -m /dev/null", 1, "mra-bench model: " },
+    { "attn --qkv /nonexistent.npy", 1, "No such file" },
     { "attn --perf-guard /nonexistent", 1, "No such file" },
-    { TINY "--max-seconds 0",           0, " -  " },
-    { TINY "-n 1,31,33 --frame exact",  0, "thread, isa" },
-    { TINY "--kv-heads 1 --f16",        0, "2/1 heads x 32, K and V F16" },
-    { TINY "> /dev/full",               1, "No space left" },
-    { "--help > /dev/full",             1, "No space left" },
+    { TINY "--max-seconds 0", 0, " -  " },
+    { TINY "-n 1,31,33 --frame exact", 0, "thread, isa" },
+    { TINY "--kv-heads 1 --f16", 0, "2/1 heads x 32, K and V F16" },
+    { TINY "> /dev/full", 1, "No space left" },
+    { "--help > /dev/full", 1, "No space left" },
 };
 
 static void test_lines(const char * bench) {
-    for (size_t i = 0; i < sizeof(lines)/sizeof(lines[0]); i++) {
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         const int code = run(fmt("'%s' 2>&1 %s", bench, lines[i].args));
         CHECK(code == lines[i].code, "mra-bench %s: exit code %d, not %d", lines[i].args, code, lines[i].code);
         CHECK(strstr(out, lines[i].says), "mra-bench %s: no '%s' in: %.300s", lines[i].args, lines[i].says, out);
-        if (lines[i].code == 2) CHECK(strchr(out, '\n') == out + strlen(out) - 1, "mra-bench %s: more than one line", lines[i].args);
+        if (lines[i].code == 2)
+            CHECK(strchr(out, '\n') == out + strlen(out) - 1, "mra-bench %s: more than one line", lines[i].args);
     }
     run(fmt("{ '%s' %s-n 64,65,66,67 --json 2>&3 | true; } 3>&1", bench, TINY));
     CHECK(!*out, "a closed pipe: %s", out);
@@ -118,27 +132,36 @@ static double number(const cJSON * o, const char * name) {
 // the i-th line of out, NULL if there is none
 static cJSON * json_at(int i) {
     const char * s = out;
-    for (; i > 0 && s; i--) { s = strchr(s, '\n'); if (s) s++; }
+    for (; i > 0 && s; i--) {
+        s = strchr(s, '\n');
+        if (s) s++;
+    }
     return s && *s ? cJSON_ParseWithOpts(s, NULL, false) : NULL;
 }
 
 static void test_json(const char * bench) {
-    static const char * const fields[] = { "n", "heads", "kv_heads", "dim", "budget", "work", "ms", "gflops", "peak_share", "flash_ms", "flash_f16_ms", "speedup",
-        "matmul_ms", "rel_error", "scratch_mb", "threads", "reps" };
+    static const char * const fields[] = { "n", "heads", "kv_heads", "dim", "budget", "work", "ms", "gflops",
+        "peak_share", "flash_ms", "flash_f16_ms", "speedup", "matmul_ms", "rel_error", "scratch_mb", "threads",
+        "reps" };
     static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1" };
-    CHECK(run(fmt("'%s' attn -n 96 --heads 2 --dim 32 -t 2 --reps 3 --budget 1/4 --json --frame exact --frame columns --frame mra2 --frame 16,4,1", bench)) == 0, "json: %s", out);
+    CHECK(run(fmt("'%s' attn -n 96 --heads 2 --dim 32 -t 2 --reps 3 --budget 1/4 --json --frame exact --frame columns "
+                  "--frame mra2 --frame 16,4,1",
+              bench)) == 0,
+        "json: %s", out);
     for (int r = 0; r < 4; r++) {
         cJSON * o = json_at(r);
         CHECK(cJSON_IsObject(o), "line %d is not JSON: %s", r, out);
-        for (size_t f = 0; f < sizeof(fields)/sizeof(fields[0]); f++) {
+        for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++) {
             CHECK(isfinite(number(o, fields[f])), "line %d: no number %s", r, fields[f]);
         }
         const char * frame = cJSON_GetStringValue(cJSON_GetObjectItem(o, "frame"));
         CHECK(frame && strcmp(frame, frames[r]) == 0, "line %d: frame %s", r, frame);
         CHECK(cJSON_IsString(cJSON_GetObjectItem(o, "isa")), "line %d: no isa", r);
-        CHECK(number(o, "n") == 96 && number(o, "threads") == 2 && number(o, "reps") == 3, "line %d: n, threads, reps", r);
-        CHECK(fabs(number(o, "speedup")/(number(o, "flash_ms")/number(o, "ms")) - 1) < 1e-3, "line %d: speedup", r);
-        CHECK(r ? number(o, "rel_error") > .001 && number(o, "rel_error") < 1 : number(o, "rel_error") < 1e-5, "line %d: rel_error %g", r, number(o, "rel_error"));
+        CHECK(number(o, "n") == 96 && number(o, "threads") == 2 && number(o, "reps") == 3, "line %d: n, threads, reps",
+            r);
+        CHECK(fabs(number(o, "speedup") / (number(o, "flash_ms") / number(o, "ms")) - 1) < 1e-3, "line %d: speedup", r);
+        CHECK(r ? number(o, "rel_error") > .001 && number(o, "rel_error") < 1 : number(o, "rel_error") < 1e-5,
+            "line %d: rel_error %g", r, number(o, "rel_error"));
         cJSON_Delete(o);
     }
     CHECK(json_at(4) == NULL, "more than four lines");
@@ -158,9 +181,12 @@ static void test_isa(const char * bench) {
     double first = NAN;
     for (int i = 0; i < 8; i++) {
         cJSON * o = json_at(i);
-        if (!o) { CHECK(i > 0, "no level"); break; }
+        if (!o) {
+            CHECK(i > 0, "no level");
+            break;
+        }
         if (i == 0) first = number(o, "rel_error");
-        CHECK(fabs(number(o, "rel_error")/first - 1) < .05, "levels differ: %s", out);
+        CHECK(fabs(number(o, "rel_error") / first - 1) < .05, "levels differ: %s", out);
         cJSON_Delete(o);
     }
 }
@@ -168,21 +194,38 @@ static void test_isa(const char * bench) {
 // ---- dense layers ----------------------------------------------------------------------------------------------
 
 static void test_linear(const char * bench) {
-    static const struct { const char * type; double error; } types[] = { { "f32", 1e-6 }, { "f16", 1e-3 }, { "q8_0", .02 }, { "q4_0", .02 }, { "q4_k", .04 }, { "q6_k", .04 } };
-    enum { N = sizeof(types)/sizeof(types[0]) };
+    static const struct {
+        const char * type;
+        double error;
+    } types[] = { { "f32", 1e-6 }, { "f16", 1e-3 }, { "q8_0", .02 }, { "q4_0", .02 }, { "q4_k", .04 },
+        { "q6_k", .04 } };
+    enum { N = sizeof(types) / sizeof(types[0]) };
     char args[512] = "linear --shape 33,256,40 -t 2 --reps 3 --json";
-    for (int i = 0; i < N; i++) { strcat(args, " --type "); strcat(args, types[i].type); }
+    for (int i = 0; i < N; i++) {
+        strcat(args, " --type ");
+        strcat(args, types[i].type);
+    }
     for (int pass = 0; pass < 2; pass++) {
         CHECK(run(fmt("'%s' %s %s 2>&1", bench, args, pass ? "--fused --outliers" : "")) == 0, "linear: %s", out);
         for (int i = 0; i < N; i++) {
             cJSON * o = json_at(i);
             const char * type = cJSON_GetStringValue(cJSON_GetObjectItem(o, "type"));
-            CHECK(type && strcmp(type, types[i].type) == 0 && number(o, "m") == 33 && number(o, "k") == 256 && number(o, "n") == 40, "line %d: type, shape", i);
-            CHECK(fabs(number(o, "gops")*number(o, "ms")/(2e-6*33*256*40) - 1) < 1e-3 && fabs(number(o, "plain_gops")*number(o, "plain_ms")/(2e-6*33*256*40) - 1) < 1e-3, "line %d: rates: %s", i, out);
-            CHECK(fabs(number(o, "peak_share")*number(o, "peak_gops")/number(o, "gops") - 1) < 1e-2, "line %d: share of the peak", i);
-            CHECK(number(o, "speedup") > 0 && number(o, "speedup") <= 1.001*number(o, "gops")/number(o, "plain_gops"), "line %d: speedup", i);
-            CHECK(number(o, "error") < types[i].error && number(o, "plain_error") < types[i].error, "line %d: errors %g, %g", i, number(o, "error"), number(o, "plain_error"));
-            CHECK(cJSON_IsBool(cJSON_GetObjectItem(o, "fused")) && cJSON_IsTrue(cJSON_GetObjectItem(o, "fused")) == (pass == 1), "line %d: fused", i);
+            CHECK(type && strcmp(type, types[i].type) == 0 && number(o, "m") == 33 && number(o, "k") == 256 &&
+                    number(o, "n") == 40,
+                "line %d: type, shape", i);
+            CHECK(fabs(number(o, "gops") * number(o, "ms") / (2e-6 * 33 * 256 * 40) - 1) < 1e-3 &&
+                    fabs(number(o, "plain_gops") * number(o, "plain_ms") / (2e-6 * 33 * 256 * 40) - 1) < 1e-3,
+                "line %d: rates: %s", i, out);
+            CHECK(fabs(number(o, "peak_share") * number(o, "peak_gops") / number(o, "gops") - 1) < 1e-2,
+                "line %d: share of the peak", i);
+            CHECK(
+                number(o, "speedup") > 0 && number(o, "speedup") <= 1.001 * number(o, "gops") / number(o, "plain_gops"),
+                "line %d: speedup", i);
+            CHECK(number(o, "error") < types[i].error && number(o, "plain_error") < types[i].error,
+                "line %d: errors %g, %g", i, number(o, "error"), number(o, "plain_error"));
+            CHECK(cJSON_IsBool(cJSON_GetObjectItem(o, "fused")) &&
+                    cJSON_IsTrue(cJSON_GetObjectItem(o, "fused")) == (pass == 1),
+                "line %d: fused", i);
             cJSON_Delete(o);
         }
     }
@@ -191,59 +234,79 @@ static void test_linear(const char * bench) {
 // ---- whole models ----------------------------------------------------------------------------------------------
 
 static void test_model(const char * bench, const char * models) {
-    static const char * const fields[] = { "budget", "work", "seconds", "seconds_best", "tokens_per_second", "cosine", "peak_mb", "dense_ms", "attention_ms", "rest_ms" };
+    static const char * const fields[] = { "budget", "work", "seconds", "seconds_best", "tokens_per_second", "cosine",
+        "peak_mb", "dense_ms", "attention_ms", "rest_ms" };
     static const char * const frames[] = { "exact", "columns", "mra2" };
     char model[1024];
     snprintf(model, sizeof(model), "'%s' model -m '%s/bert.gguf' -n 96 -t 2 --reps 2 --budget 1/2", bench, models);
     CHECK(run(fmt("%s --json --frame exact --frame columns --frame mra2 2>&1", model)) == 0, "model: %s", out);
     for (int r = 0; r < 3; r++) {
         cJSON * o = json_at(r);
-        for (size_t f = 0; f < sizeof(fields)/sizeof(fields[0]); f++) CHECK(number(o, fields[f]) > 0, "line %d: no number %s: %s", r, fields[f], out);
-        const char * frame = cJSON_GetStringValue(cJSON_GetObjectItem(o, "frame")), * type = cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(o, "model"), "type"));
-        CHECK(frame && strcmp(frame, frames[r]) == 0 && type && strcmp(type, "f16") == 0, "line %d: frame %s, type %s", r, frame, type);
-        CHECK(number(o, "n") == 96 && number(o, "threads") == 2 && number(o, "reps") == 2, "line %d: n, threads, reps", r);
-        CHECK(fabs(number(o, "tokens_per_second")*number(o, "seconds")/96 - 1) < 1e-4 && number(o, "seconds_best") <= number(o, "seconds"), "line %d: rate", r);
-        CHECK(r == 0 ? number(o, "cosine") == 1 : number(o, "cosine") > .8 && number(o, "cosine") < .99999, "line %d: cosine %g", r, number(o, "cosine"));
+        for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
+            CHECK(number(o, fields[f]) > 0, "line %d: no number %s: %s", r, fields[f], out);
+        const char *frame = cJSON_GetStringValue(cJSON_GetObjectItem(o, "frame")),
+                   *type = cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(o, "model"), "type"));
+        CHECK(frame && strcmp(frame, frames[r]) == 0 && type && strcmp(type, "f16") == 0, "line %d: frame %s, type %s",
+            r, frame, type);
+        CHECK(number(o, "n") == 96 && number(o, "threads") == 2 && number(o, "reps") == 2, "line %d: n, threads, reps",
+            r);
+        CHECK(fabs(number(o, "tokens_per_second") * number(o, "seconds") / 96 - 1) < 1e-4 &&
+                number(o, "seconds_best") <= number(o, "seconds"),
+            "line %d: rate", r);
+        CHECK(r == 0 ? number(o, "cosine") == 1 : number(o, "cosine") > .8 && number(o, "cosine") < .99999,
+            "line %d: cosine %g", r, number(o, "cosine"));
         double sum = 0;
         const cJSON * x;
         cJSON_ArrayForEach(x, cJSON_GetObjectItem(o, "ops_ms")) sum += x->valuedouble;
-        CHECK(fabs(sum/(number(o, "dense_ms") + number(o, "attention_ms") + number(o, "rest_ms")) - 1) < 1e-3, "line %d: times by operator", r);
+        CHECK(fabs(sum / (number(o, "dense_ms") + number(o, "attention_ms") + number(o, "rest_ms")) - 1) < 1e-3,
+            "line %d: times by operator", r);
         CHECK(number(cJSON_GetObjectItem(o, "parts_ms"), "attention") > 0, "line %d: times by part", r);
         cJSON_Delete(o);
     }
     CHECK(json_at(3) == NULL, "more than three lines");
-    CHECK(run(fmt("%s --frame columns --cosine 95 2>&1", model)) == 0 && strstr(out, "bert f16, 3 layers") && strstr(out, " -  "), "no exact: %s", out);
-    CHECK(run(fmt("%s -n 64,6400 2>&1", model)) == 1 && strstr(out, "6400 tokens are more than the model's 128"), "too long: %s", out);
+    CHECK(run(fmt("%s --frame columns --cosine 95 2>&1", model)) == 0 && strstr(out, "bert f16, 3 layers") &&
+            strstr(out, " -  "),
+        "no exact: %s", out);
+    CHECK(run(fmt("%s -n 64,6400 2>&1", model)) == 1 && strstr(out, "6400 tokens are more than the model's 128"),
+        "too long: %s", out);
     CHECK(run(fmt("%s > /dev/full 2>&1", model)) == 1, "full device");
 }
 
 static void test_worker(const char * bench, const char * models) {
-    static const struct { const char * job, * says; } cases[] = {
-        { "{\"frame\": \"exact\", \"ids\": [5, 6, 7]}",                     "\"embedding\":[" },
-        { "{\"frame\": \"columns\", \"budget\": 1, \"ids\": [5, 6, 7]}",  "\"embedding\":[" },
-        { "{\"ids\": [5, 6], \"profile\": true, \"threads\": 1}",           "\"ops_ms\":{" },
-        { "{\"ids\": [5, 6], \"isa\": \"ref\"}",                            "\"isa\":\"ref\"" },
-        { "{\"ids\": [5, 6]}",                                                  "\"seconds\":" },
-        { "{\"ids\": [5, 6], \"isa\": \"v9\"}",                             "no kernels 'v9'" },
-        { "{\"ids\": [5, 6], \"frame\": \"round\"}",                        "frame 'round'" },
-        { "{\"ids\": [5, 6], \"threads\": -1}",                               "n_threads" },
-        { "{\"ids\": [5, 1000000]}",                                            "1000000" },
-        { "{\"ids\": [5, \"six\"]}",                                          "needs \\\"ids\\\"" },
-        { "{\"ids\": []}",                                                      "needs \\\"ids\\\"" },
-        { "{}",                                                                   "needs \\\"ids\\\"" },
-        { "hello",                                                                "one JSON object" },
+    static const struct {
+        const char *job, *says;
+    } cases[] = {
+        { "{\"frame\": \"exact\", \"ids\": [5, 6, 7]}", "\"embedding\":[" },
+        { "{\"frame\": \"columns\", \"budget\": 1, \"ids\": [5, 6, 7]}", "\"embedding\":[" },
+        { "{\"ids\": [5, 6], \"profile\": true, \"threads\": 1}", "\"ops_ms\":{" },
+        { "{\"ids\": [5, 6], \"isa\": \"ref\"}", "\"isa\":\"ref\"" },
+        { "{\"ids\": [5, 6]}", "\"seconds\":" },
+        { "{\"ids\": [5, 6], \"isa\": \"v9\"}", "no kernels 'v9'" },
+        { "{\"ids\": [5, 6], \"frame\": \"round\"}", "frame 'round'" },
+        { "{\"ids\": [5, 6], \"threads\": -1}", "n_threads" },
+        { "{\"ids\": [5, 1000000]}", "1000000" },
+        { "{\"ids\": [5, \"six\"]}", "needs \\\"ids\\\"" },
+        { "{\"ids\": []}", "needs \\\"ids\\\"" },
+        { "{}", "needs \\\"ids\\\"" },
+        { "hello", "one JSON object" },
     };
-    enum { N = sizeof(cases)/sizeof(cases[0]) };
+    enum { N = sizeof(cases) / sizeof(cases[0]) };
     static char jobs[4096];
-    for (int i = 0; i < N; i++) { strcat(jobs, cases[i].job); strcat(jobs, "\n"); }
+    for (int i = 0; i < N; i++) {
+        strcat(jobs, cases[i].job);
+        strcat(jobs, "\n");
+    }
     CHECK(run(fmt("printf '%s' | '%s' model -m '%s/bert.gguf' --worker", jobs, bench, models)) == 0, "worker: %s", out);
-    const char * s = strchr(out, '\n'), * first = NULL;
+    const char *s = strchr(out, '\n'), *first = NULL;
     CHECK(strstr(out, "\"positions\":128") && s, "about: %.200s", out);
     for (int i = 0; i < N && s; i++) {
-        const char * line = s + 1, * end = strchr(line, '\n'), * said = strstr(line, cases[i].says), * embedding = strstr(line, "\"embedding\"");
+        const char *line = s + 1, *end = strchr(line, '\n'), *said = strstr(line, cases[i].says),
+                   *embedding = strstr(line, "\"embedding\"");
         CHECK(end && said && said < end, "job %s: no '%s' in %.300s", cases[i].job, cases[i].says, line);
         if (i == 0) first = embedding;
-        if (i == 1) CHECK(first && embedding && strncmp(first, embedding, strcspn(first, "]")) == 0, "columns with all of the work is not exact");
+        if (i == 1)
+            CHECK(first && embedding && strncmp(first, embedding, strcspn(first, "]")) == 0,
+                "columns with all of the work is not exact");
         s = end;
     }
     CHECK(s && !s[1], "more answers than jobs: %s", s);
@@ -254,7 +317,7 @@ static void test_worker(const char * bench, const char * models) {
 // the row in `out` with its speedup multiplied by `factor`, as a file
 static void guard_file(const char * path, const cJSON * row, double factor) {
     cJSON * o = cJSON_Duplicate(row, true);
-    cJSON_ReplaceItemInObject(o, "speedup", cJSON_CreateNumber(factor*number(row, "speedup")));
+    cJSON_ReplaceItemInObject(o, "speedup", cJSON_CreateNumber(factor * number(row, "speedup")));
     char * s = cJSON_PrintUnformatted(o);
     write_file(path, s, strlen(s));
     free(s);
@@ -272,9 +335,12 @@ static void test_guard(const char * bench, const char * dir) {
     CHECK(run(again) == 0 && strstr(out, "0 of 1 rows slower"), "guard: %s", out);
     guard_file(file, row, 100);
     CHECK(run(again) == 1 && strstr(out, "slower: n 64"), "guard that must fail: %s", out);
-    CHECK(run(fmt("'%s' %s--no-matmul --budget 1/2 --perf-guard '%s' 2>&1", bench, TINY, file)) == 1 && strstr(out, "nothing in"), "guard without a match: %s", out);
+    CHECK(run(fmt("'%s' %s--no-matmul --budget 1/2 --perf-guard '%s' 2>&1", bench, TINY, file)) == 1 &&
+            strstr(out, "nothing in"),
+        "guard without a match: %s", out);
     write_file(file, "{\"n\":", 5);
-    CHECK(run(fmt("'%s' %s--perf-guard '%s' 2>&1", bench, TINY, file)) == 1 && strstr(out, "line 1 is not"), "guard file cut off: %s", out);
+    CHECK(run(fmt("'%s' %s--perf-guard '%s' 2>&1", bench, TINY, file)) == 1 && strstr(out, "line 1 is not"),
+        "guard file cut off: %s", out);
     cJSON_Delete(row);
 }
 
@@ -291,38 +357,45 @@ static size_t npy_bytes(unsigned char * dst, const char * header, const void * v
 }
 
 static void test_npy(const char * bench, const char * dir) {
-    enum { N = 3*2*40*16 };
+    enum { N = 3 * 2 * 40 * 16 };
     static float x[N];
     static unsigned char file[128 + sizeof(x)];
-    for (int i = 0; i < N; i++) x[i] = (float) ((i*2654435761u >> 8) % 2001)/500 - 2;
-    static const struct { const char * header; int cut, code; const char * says; } cases[] = {
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 40, 16), }",  0,   0, "2 heads x 16" },
-        { "{'descr': '<f2', 'fortran_order': False, 'shape': (3, 4, 40, 16), }",  0,   0, "4 heads x 16" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 40, 16), }",  4,   1, "its shape needs" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 41, 16), }",  0,   1, "its shape needs" },
-        { "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2, 40, 16), }",   0,   1, "Fortran order" },
-        { "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 2, 20, 16), }",  0,   1, "'<f8', not float32" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (240, 16), }",       0,   1, "[3, heads, n, dim]" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 64, 10), }",  0,   1, "multiple of 8" },
-        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, -2, 40, 16), }", 0,   1, "shape" },
+    for (int i = 0; i < N; i++) x[i] = (float) ((i * 2654435761u >> 8) % 2001) / 500 - 2;
+    static const struct {
+        const char * header;
+        int cut, code;
+        const char * says;
+    } cases[] = {
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 40, 16), }", 0, 0, "2 heads x 16" },
+        { "{'descr': '<f2', 'fortran_order': False, 'shape': (3, 4, 40, 16), }", 0, 0, "4 heads x 16" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 40, 16), }", 4, 1, "its shape needs" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 41, 16), }", 0, 1, "its shape needs" },
+        { "{'descr': '<f4', 'fortran_order': True, 'shape': (3, 2, 40, 16), }", 0, 1, "Fortran order" },
+        { "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 2, 20, 16), }", 0, 1, "'<f8', not float32" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (240, 16), }", 0, 1, "[3, heads, n, dim]" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2, 64, 10), }", 0, 1, "multiple of 8" },
+        { "{'descr': '<f4', 'fortran_order': False, 'shape': (3, -2, 40, 16), }", 0, 1, "shape" },
         { "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807, 4), }", 0, 1, "shape" },
-        { "{'descr': '<f4', 'fortran_order': False}",                             0,   1, "without" },
-        { "{}",                                                        sizeof(x) + 64, 1, "ends in its header" },
-        { "{}",                                                       sizeof(x) + 122, 1, "not an .npy file" },
+        { "{'descr': '<f4', 'fortran_order': False}", 0, 1, "without" },
+        { "{}", sizeof(x) + 64, 1, "ends in its header" },
+        { "{}", sizeof(x) + 122, 1, "not an .npy file" },
     };
     char path[1024];
     snprintf(path, sizeof(path), "%s/qkv.npy", dir);
-    for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) {
-        static uint16_t half[2*N]; // the f2 case: 0.5 to 0.99
-        for (int k = 0; k < 2*N; k++) half[k] = (uint16_t) (0x3800 + k*37 % 1000);
-        const size_t size = npy_bytes(file, cases[i].header, strstr(cases[i].header, "f2") ? (void *) half : (void *) x, sizeof(x));
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        static uint16_t half[2 * N]; // the f2 case: 0.5 to 0.99
+        for (int k = 0; k < 2 * N; k++) half[k] = (uint16_t) (0x3800 + k * 37 % 1000);
+        const size_t size = npy_bytes(
+            file, cases[i].header, strstr(cases[i].header, "f2") ? (void *) half : (void *) x, sizeof(x));
         write_file(path, file, size - (size_t) cases[i].cut);
         const int code = run(fmt("'%s' attn --qkv '%s' --reps 1 -t 1 --no-matmul 2>&1", bench, path));
-        CHECK(code == cases[i].code && strstr(out, cases[i].says), "npy case %d: exit code %d: %.300s", (int) i, code, out);
+        CHECK(code == cases[i].code && strstr(out, cases[i].says), "npy case %d: exit code %d: %.300s", (int) i, code,
+            out);
     }
     x[77] = NAN;
     write_file(path, file, npy_bytes(file, cases[0].header, x, sizeof(x)));
-    CHECK(run(fmt("'%s' attn --qkv '%s' 2>&1", bench, path)) == 1 && strstr(out, "value 77 is not finite"), "npy with NaN: %s", out);
+    CHECK(run(fmt("'%s' attn --qkv '%s' 2>&1", bench, path)) == 1 && strstr(out, "value 77 is not finite"),
+        "npy with NaN: %s", out);
     CHECK(run(fmt("'%s' attn --qkv '%s' -n 41 2>&1", bench, path)) == 1, "npy, too many tokens: %s", out);
 }
 
@@ -332,37 +405,49 @@ static void test_npy(const char * bench, const char * dir) {
 #define MODEL "model -m \"$MODELS/bert.gguf\" -n 100 -t 2 --reps 1 "
 
 static void test_broken(const char * broken, const char * models) {
-    static const struct { const char * bug, * args; int code; const char * says; } cases[] = {
-        { "none",                      ATTN "-n 64,640 --frame exact --frame columns", 0, "" },
-        { "attend-misses-key",         ATTN "-n 64 --frame exact",                     1, "differ from the reference" },
-        { "attend-scale",              ATTN "-n 64 --frame mra2 --budget 1/2",         1, "differ from the reference" },
-        { "attend-misses-key-of-many", ATTN "-n 640 --frame exact",                    1, "exact attention is off" },
-        { "columns-keep-less",         ATTN "-n 256 --frame columns",                  1, "differ from the reference" },
-        { "columns-keep-less-of-many", ATTN "-n 640 --frame columns",                  1, "in the first 64 rows" },
-        { "columns-miss-row",          ATTN "-n 64 --frame columns",                   1, "differ from the reference" },
-        { "columns-nan",               ATTN "-n 64 --frame columns",                   1, "differ from the reference" },
-        { "linear-misses-row",         "linear --shape 33,64,40",                      1, "ggml-mra's linear: value 1280 is" },
-        { "linear-misses-input",       "linear --shape 33,320,40",                     1, "ggml-mra's linear is off by " },
-        { "linear-misses-input",       "linear --shape 33,320,40 --type f16 --fused",  1, "ggml-mra's linear is off by " },
-        { "mul-mat-scale",             "linear --shape 33,64,40",                      1, "mul_mat is off by 0.05" },
-        { "mul-mat-scale",             "linear --shape 33,64,40 --type f32 --fused",   1, "mul_mat is off by 0.0" },
-        { "mul-mat-inf",               "linear --shape 33,64,40",                      1, "value 0 is inf" },
-        { "none",                      MODEL "--frame exact --frame columns",          0, "" },
-        { "attend-misses-key",         MODEL "--frame exact",                          1, "differs from the reference kernels' by 0." },
-        { "attend-by-thread",          MODEL "--frame exact",                          1, "depends on the number of threads" },
-        { "columns-keep-less",         MODEL "--frame columns --budget 1/4",           1, "differs from the reference kernels' by 0." },
-        { "columns-nan",               MODEL "--frame columns",                        1, "differs from the reference kernels' by nan" },
-        { "columns-nan-of-more",       MODEL "--frame columns",                        1, "not finite" },
+    static const struct {
+        const char *bug, *args;
+        int code;
+        const char * says;
+    } cases[] = {
+        { "none", ATTN "-n 64,640 --frame exact --frame columns", 0, "" },
+        { "attend-misses-key", ATTN "-n 64 --frame exact", 1, "differ from the reference" },
+        { "attend-scale", ATTN "-n 64 --frame mra2 --budget 1/2", 1, "differ from the reference" },
+        { "attend-misses-key-of-many", ATTN "-n 640 --frame exact", 1, "exact attention is off" },
+        { "columns-keep-less", ATTN "-n 256 --frame columns", 1, "differ from the reference" },
+        { "columns-keep-less-of-many", ATTN "-n 640 --frame columns", 1, "in the first 64 rows" },
+        { "columns-miss-row", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
+        { "columns-nan", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
+        { "linear-misses-row", "linear --shape 33,64,40", 1, "ggml-mra's linear: value 1280 is" },
+        { "linear-misses-input", "linear --shape 33,320,40", 1, "ggml-mra's linear is off by " },
+        { "linear-misses-input", "linear --shape 33,320,40 --type f16 --fused", 1, "ggml-mra's linear is off by " },
+        { "mul-mat-scale", "linear --shape 33,64,40", 1, "mul_mat is off by 0.05" },
+        { "mul-mat-scale", "linear --shape 33,64,40 --type f32 --fused", 1, "mul_mat is off by 0.0" },
+        { "mul-mat-inf", "linear --shape 33,64,40", 1, "value 0 is inf" },
+        { "none", MODEL "--frame exact --frame columns", 0, "" },
+        { "attend-misses-key", MODEL "--frame exact", 1, "differs from the reference kernels' by 0." },
+        { "attend-by-thread", MODEL "--frame exact", 1, "depends on the number of threads" },
+        { "columns-keep-less", MODEL "--frame columns --budget 1/4", 1, "differs from the reference kernels' by 0." },
+        { "columns-nan", MODEL "--frame columns", 1, "differs from the reference kernels' by nan" },
+        { "columns-nan-of-more", MODEL "--frame columns", 1, "not finite" },
     };
-    for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) {
-        const int code = run(fmt("MODELS='%s' && MRA_BENCH_BUG=%s '%s' %s 2>&1", models, cases[i].bug, broken, cases[i].args));
-        CHECK(code == cases[i].code && strstr(out, cases[i].says), "bug %s: exit code %d: %.600s", cases[i].bug, code, out);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int code = run(
+            fmt("MODELS='%s' && MRA_BENCH_BUG=%s '%s' %s 2>&1", models, cases[i].bug, broken, cases[i].args));
+        CHECK(code == cases[i].code && strstr(out, cases[i].says), "bug %s: exit code %d: %.600s", cases[i].bug, code,
+            out);
     }
 }
 
 int main(int argc, char ** argv) {
-    if (argc < 4) { fprintf(stderr, "usage: test-bench MRA_BENCH FOLDER MODELS [BROKEN_MRA_BENCH]\n"); return 2; }
-    if (mkdir(argv[2], 0777) != 0 && errno != EEXIST) { perror(argv[2]); return 1; }
+    if (argc < 4) {
+        fprintf(stderr, "usage: test-bench MRA_BENCH FOLDER MODELS [BROKEN_MRA_BENCH]\n");
+        return 2;
+    }
+    if (mkdir(argv[2], 0777) != 0 && errno != EEXIST) {
+        perror(argv[2]);
+        return 1;
+    }
     test_lines(argv[1]);
     test_json(argv[1]);
     test_isa(argv[1]);
@@ -371,7 +456,8 @@ int main(int argc, char ** argv) {
     test_worker(argv[1], argv[3]);
     test_guard(argv[1], argv[2]);
     test_npy(argv[1], argv[2]);
-    if (argc > 4) test_broken(argv[4], argv[3]); else puts("skipped: broken kernels, which need a static library and the linker's --wrap");
+    if (argc > 4) test_broken(argv[4], argv[3]);
+    else puts("skipped: broken kernels, which need a static library and the linker's --wrap");
     printf("test-bench: %d checks, %d failed\n", n_checks, n_failed);
     return n_failed != 0;
 }

@@ -1,22 +1,23 @@
-// For a person with a GPU to run once: the tables of test-ops and test-attn on a CUDA device against the CPU, then times, then one line for
-// a report.
+// For a person with a GPU to run once: the tables of test-ops and test-attn on a CUDA device against the CPU, then
+// times, then one line for a report.
 #include "device-target.h"
 
 #include "ggml-mra-backend.h"
 
 #include <time.h>
 #if defined(GGML_MRA_CUDA)
-#include <cuda_runtime_api.h>
+#    include <cuda_runtime_api.h>
 #elif defined(MRA_TEST_EMULATED)
-#include "fake-cuda.h"
-#include "fake-device.h"
+#    include "fake-cuda.h"
+#    include "fake-device.h"
 #endif
 
 enum { EXIT_SKIPPED = 77, D = 64, N_HEAD = 12, MIN_N = 512 };
 
 static const char usage[] =
     "usage: mra-test-cuda [OPTIONS]\n"
-    "Tests the CUDA kernels of ggml-mra on this machine's GPU against the CPU, times them, and ends with one line to paste into a report.\n"
+    "Tests the CUDA kernels of ggml-mra on this machine's GPU against the CPU, times them, and ends with one line to "
+    "paste into a report.\n"
     "Takes a minute or two.\n"
     "\n"
     "  --device NAME  device by ggml's name (default CUDA0)\n"
@@ -29,7 +30,7 @@ static const char usage[] =
 static double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double) t.tv_sec*1e3 + (double) t.tv_nsec*1e-6;
+    return (double) t.tv_sec * 1e3 + (double) t.tv_nsec * 1e-6;
 }
 
 // ---- times ----
@@ -39,30 +40,38 @@ static const char * const attention_name[] = { "flash", "exact", "columns 1/8" }
 
 // milliseconds of one graph, the median of 5 batches of about 100 ms each; its result into out
 static double time_graph(ggml_backend_t backend, struct ggml_cgraph * cg, struct ggml_tensor * o, float * out) {
-    double ms[5] = {0};
+    double ms[5] = { 0 };
     int reps = 1;
     for (int i = -2; i < 5; i++) { // the first two find the number of repetitions
         const double t0 = now_ms();
-        for (int r = 0; r < reps; r++) if (ggml_backend_graph_compute_async(backend, cg) != GGML_STATUS_SUCCESS) return -1;
+        for (int r = 0; r < reps; r++)
+            if (ggml_backend_graph_compute_async(backend, cg) != GGML_STATUS_SUCCESS) return -1;
         ggml_backend_synchronize(backend);
         const double t = now_ms() - t0;
-        if (i < 0) reps = t < 100 ? (int) (reps*100/(t > .01 ? t : .01)) + 1 : reps;
-        else ms[i] = t/reps;
+        if (i < 0) reps = t < 100 ? (int) (reps * 100 / (t > .01 ? t : .01)) + 1 : reps;
+        else ms[i] = t / reps;
         if (reps > 10000) reps = 10000;
     }
     ggml_backend_tensor_get(o, out, 0, ggml_nbytes(o));
-    for (int i = 1; i < 5; i++) for (int j = i; j > 0 && ms[j] < ms[j - 1]; j--) { const double t = ms[j]; ms[j] = ms[j - 1]; ms[j - 1] = t; }
+    for (int i = 1; i < 5; i++)
+        for (int j = i; j > 0 && ms[j] < ms[j - 1]; j--) {
+            const double t = ms[j];
+            ms[j] = ms[j - 1];
+            ms[j - 1] = t;
+        }
     return ms[2];
 }
 
 // q in F32, k and v in F16, 12 heads of 64
 static double time_attention(enum attention kind, int n, float * out) {
     struct graph g = graph_new();
-    float * x = data_new(DATA_WALK, (int64_t) n*N_HEAD, D, 1);
-    struct ggml_tensor * q = graph_heads(&g, GGML_TYPE_F32, D, n, N_HEAD, 1, x, 0), * k = graph_heads(&g, GGML_TYPE_F16, D, n, N_HEAD, 1, x, 0);
+    float * x = data_new(DATA_WALK, (int64_t) n * N_HEAD, D, 1);
+    struct ggml_tensor *q = graph_heads(&g, GGML_TYPE_F32, D, n, N_HEAD, 1, x, 0),
+                       *k = graph_heads(&g, GGML_TYPE_F16, D, n, N_HEAD, 1, x, 0);
     struct mra_attn_params p = kind == EXACT ? mra_attn_params_exact() : mra_attn_params_default();
-    struct mra_error err = {0};
-    struct ggml_tensor * o = kind == FLASH ? ggml_flash_attn_ext(g.ctx, q, k, k, NULL, .125f, 0, 0) : ggml_mra_attn(g.ctx, q, k, k, NULL, &p, &err);
+    struct mra_error err = { 0 };
+    struct ggml_tensor * o = kind == FLASH ? ggml_flash_attn_ext(g.ctx, q, k, k, NULL, .125f, 0, 0)
+                                           : ggml_mra_attn(g.ctx, q, k, k, NULL, &p, &err);
     ggml_backend_t backend = kind == FLASH ? device_target_backend() : device_target_companion();
     double ms = -1;
     CHECK(o, "%s: %s", attention_name[kind], err.msg);
@@ -71,7 +80,8 @@ static double time_attention(enum attention kind, int n, float * out) {
         ggml_build_forward_expand(cg, o);
         ggml_backend_buffer_t buffer = ggml_backend_alloc_ctx_tensors(g.ctx, backend);
         CHECK(buffer, "no memory for %d tokens", n);
-        for (int i = 0; i < g.n_in && buffer; i++) ggml_backend_tensor_set(g.in[i].t, g.in[i].data, 0, ggml_nbytes(g.in[i].t));
+        for (int i = 0; i < g.n_in && buffer; i++)
+            ggml_backend_tensor_set(g.in[i].t, g.in[i].data, 0, ggml_nbytes(g.in[i].t));
         if (buffer) ms = time_graph(backend, cg, o, out);
         CHECK(ms >= 0, "%s, n = %d: %s", attention_name[kind], n, ggml_backend_mra_error(device_target_companion()));
         ggml_backend_buffer_free(buffer);
@@ -84,21 +94,23 @@ static double time_attention(enum attention kind, int n, float * out) {
 // appends to line; exact is checked against flash attention first
 static void times(char * line, size_t size, int max_n) {
     float * out[N_ATTENTION];
-    for (int i = 0; i < N_ATTENTION; i++) out[i] = calloc((size_t) max_n*N_HEAD*D, sizeof(float));
+    for (int i = 0; i < N_ATTENTION; i++) out[i] = calloc((size_t) max_n * N_HEAD * D, sizeof(float));
     printf("\nmilliseconds, %d heads of %d, k and v in F16\n%8s", N_HEAD, D, "n");
     for (int i = 0; i < N_ATTENTION; i++) printf("%14s", attention_name[i]);
     printf("\n");
     for (int n = MIN_N; n <= max_n; n *= 2) {
         double ms[N_ATTENTION];
-        const int64_t n_out = (int64_t) n*N_HEAD*D;
+        const int64_t n_out = (int64_t) n * N_HEAD * D;
         printf("%8d", n);
         for (int i = 0; i < N_ATTENTION; i++) printf("%14.3f", ms[i] = time_attention((enum attention) i, n, out[i]));
         printf("\n");
-        const double exact = relative_error(out[EXACT], out[FLASH], n_out), columns = relative_error(out[COLUMNS], out[EXACT], n_out);
+        const double exact = relative_error(out[EXACT], out[FLASH], n_out),
+                     columns = relative_error(out[COLUMNS], out[EXACT], n_out);
         CHECK(ms[FLASH] < 0 || exact < 5e-3, "n = %d: exact differs from flash attention by %.1e", n, exact);
         CHECK(columns < .7, "n = %d: columns differs from exact by %.2f", n, columns);
         const size_t at = strlen(line);
-        snprintf(line + at, size - at, "%s n=%d %.3f/%.3f/%.3f", n == MIN_N ? "; ms flash/exact/columns:" : ",", n, ms[FLASH], ms[EXACT], ms[COLUMNS]);
+        snprintf(line + at, size - at, "%s n=%d %.3f/%.3f/%.3f", n == MIN_N ? "; ms flash/exact/columns:" : ",", n,
+            ms[FLASH], ms[EXACT], ms[COLUMNS]);
     }
     for (int i = 0; i < N_ATTENTION; i++) free(out[i]);
 }
@@ -127,14 +139,17 @@ static void describe(char * line, size_t size, ggml_backend_dev_t dev) {
     FILE * f = fopen("/proc/driver/nvidia/version", "r");
     if (f) {
         char text[512] = "";
-        if (fgets(text, sizeof(text), f)) for (char * at = text; *at; at++) if (sscanf(at, " %127[0-9.]", version) == 1 && strchr(version, '.')) break;
+        if (fgets(text, sizeof(text), f))
+            for (char * at = text; *at; at++)
+                if (sscanf(at, " %127[0-9.]", version) == 1 && strchr(version, '.')) break;
         fclose(f);
     }
-    snprintf(line, size, "%s, sm_%d%d, driver %s (CUDA %d.%d), runtime %d.%d, ggml %s", ggml_backend_dev_description(dev), major, minor, version,
-        driver/1000, driver%1000/10, runtime/1000, runtime%1000/10, ggml_version());
+    snprintf(line, size, "%s, sm_%d%d, driver %s (CUDA %d.%d), runtime %d.%d, ggml %s",
+        ggml_backend_dev_description(dev), major, minor, version, driver / 1000, driver % 1000 / 10, runtime / 1000,
+        runtime % 1000 / 10, ggml_version());
 }
 #else
-#ifdef MRA_TEST_EMULATED // this program itself is tested on a fake device with emulated kernels
+#    ifdef MRA_TEST_EMULATED // this program itself is tested on a fake device with emulated kernels
 static const char * find(const char * name, ggml_backend_dev_t * dev) {
     fake_device_register();
     fake_exec_register();
@@ -142,30 +157,44 @@ static const char * find(const char * name, ggml_backend_dev_t * dev) {
     *dev = ggml_backend_dev_by_name(name);
     return *dev ? NULL : "no such device";
 }
-#else
+#    else
 static const char * find(const char * name, ggml_backend_dev_t * dev) {
-    (void) name; (void) dev;
+    (void) name;
+    (void) dev;
     return "built without CUDA; configure with -DGGML_MRA_CUDA=ON, and ggml with -DGGML_CUDA=ON";
 }
-#endif
-static void describe(char * line, size_t size, ggml_backend_dev_t dev) { snprintf(line, size, "%s", ggml_backend_dev_description(dev)); }
+#    endif
+static void describe(char * line, size_t size, ggml_backend_dev_t dev) {
+    snprintf(line, size, "%s", ggml_backend_dev_description(dev));
+}
 #endif
 
 int main(int argc, char ** argv) {
-    const char * device = "CUDA0", * n_random = "40";
+    const char *device = "CUDA0", *n_random = "40";
     int max_n = 16384;
     for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) { fputs(usage, stdout); return 0; }
-        else if (!strcmp(argv[i], "--device") && i + 1 < argc) device = argv[++i];
+        if (!strcmp(argv[i], "-h") || !strcmp(argv[i], "--help")) {
+            fputs(usage, stdout);
+            return 0;
+        } else if (!strcmp(argv[i], "--device") && i + 1 < argc) device = argv[++i];
         else if (!strcmp(argv[i], "--max-n") && i + 1 < argc) max_n = atoi(argv[++i]);
         else if (!strcmp(argv[i], "--random") && i + 1 < argc) n_random = argv[++i];
-        else { fprintf(stderr, "mra-test-cuda: unknown or incomplete option %s\n%s", argv[i], usage); return 2; }
+        else {
+            fprintf(stderr, "mra-test-cuda: unknown or incomplete option %s\n%s", argv[i], usage);
+            return 2;
+        }
     }
     ggml_backend_dev_t dev = NULL;
     const char * why = find(device, &dev);
-    if (why) { printf("mra-test-cuda: skipped: %s\n", why); return EXIT_SKIPPED; }
-    struct mra_error err = {0};
-    if (!device_target_open(device, false, &err)) { printf("mra-test-cuda: FAILED: %s: %s\n", device, err.msg); return 1; }
+    if (why) {
+        printf("mra-test-cuda: skipped: %s\n", why);
+        return EXIT_SKIPPED;
+    }
+    struct mra_error err = { 0 };
+    if (!device_target_open(device, false, &err)) {
+        printf("mra-test-cuda: FAILED: %s: %s\n", device, err.msg);
+        return 1;
+    }
 
     char line[2048], text[1024] = "";
     describe(line, sizeof(line), dev);
@@ -173,8 +202,9 @@ int main(int argc, char ** argv) {
     test_ops_main(1, argv);
     test_attn_main(2, (char *[]) { argv[0], (char *) n_random, NULL });
     if (max_n >= MIN_N) times(text, sizeof(text), max_n);
-    printf("\nmra-test-cuda: %s: %s; %d checks, %d failed; %ld of %ld nodes on the device; max error %.1e%s\n", n_failed ? "FAILED" : "passed", line, n_checks, n_failed,
-        device_target_nodes[1], device_target_nodes[0] + device_target_nodes[1], device_target_worst, text);
+    printf("\nmra-test-cuda: %s: %s; %d checks, %d failed; %ld of %ld nodes on the device; max error %.1e%s\n",
+        n_failed ? "FAILED" : "passed", line, n_checks, n_failed, device_target_nodes[1],
+        device_target_nodes[0] + device_target_nodes[1], device_target_worst, text);
     device_target_close();
     return n_failed || !device_target_nodes[1] ? 1 : 0;
 }

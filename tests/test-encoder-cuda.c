@@ -1,5 +1,6 @@
-// A whole encoder on a fake device with a companion whose executor runs the CUDA kernels, emulated on the host; against the CPU. Attention
-// multiplies in F16 there. Also with nodes that are left to the CPU: the two lay a pack out differently.
+// A whole encoder on a fake device with a companion whose executor runs the CUDA kernels, emulated on the host; against
+// the CPU. Attention multiplies in F16 there. Also with nodes that are left to the CPU: the two lay a pack out
+// differently.
 #include "encoder-golden.h"
 #include "fake-cuda.h"
 #include "fake-device.h"
@@ -9,42 +10,56 @@
 #define TOLERANCE 2e-3
 
 int main(int argc, char ** argv) {
-    if (argc != 2) { fprintf(stderr, "usage: %s golden/models\n", argv[0]); return 2; }
-    static const struct { const char * model, * frame; float budget; int n; } cases[] = {
-        { "roberta",     "exact",   1,    100 },
-        { "bert",        "columns", .3f,  100 },
-        { "xlm-roberta", "mra2",    .5f,   90 },
-        { "mra",         NULL,      0,    250 },
-        { "mra-sparse",  NULL,      0,    250 },
+    if (argc != 2) {
+        fprintf(stderr, "usage: %s golden/models\n", argv[0]);
+        return 2;
+    }
+    static const struct {
+        const char *model, *frame;
+        float budget;
+        int n;
+    } cases[] = {
+        { "roberta", "exact", 1, 100 },
+        { "bert", "columns", .3f, 100 },
+        { "xlm-roberta", "mra2", .5f, 90 },
+        { "mra", NULL, 0, 250 },
+        { "mra-sparse", NULL, 0, 250 },
     };
     fake_device_register();
     fake_exec_register();
     fake_cuda_use();
     int32_t ids[250];
-    for (int i = 0; i < 250; i++) ids[i] = i*37 % 300;
+    for (int i = 0; i < 250; i++) ids[i] = i * 37 % 300;
     static const int refuse[] = { 0, MRA_KIND_PACK, MRA_KIND_ATTN, MRA_KIND_SPARSE };
-    for (int k = 0; k < 4; k++) for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) for (int kind = MRA_OUTPUT_TOKENS; kind <= MRA_OUTPUT_POOLED; kind++) {
-        char path[1024];
-        fake.refuse = refuse[k];
-        struct mra_error err = {0};
-        snprintf(path, sizeof(path), "%s/%s.gguf", argv[1], cases[i].model);
-        const struct mra_seq seqs[3] = { { .n = 70, .ids = ids }, { .n = cases[i].n, .ids = ids }, { .n = 5, .ids = ids + 9 } };
-        struct mra_context_params p = mra_context_params_default();
-        p.n_threads = 1;
-        if (cases[i].frame) {
-            p.attention   = MRA_ATTENTION_MRA;
-            p.attn.budget = cases[i].budget;
-            CHECK(mra_attn_params_parse(&p.attn, cases[i].frame, &err) == MRA_OK, "%s", err.msg);
-        }
-        const int before = fake_cuda_nodes();
-        const struct mra_output want = { .kind = (enum mra_output_kind) kind };
-        const struct encoded a = encode_on(path, "CPU", p, seqs, 3, want), b = encode_on(path, "FAKE0", p, seqs, 3, want);
-        const double e = a.x && b.x && a.n == b.n ? relative_error(b.x, a.x, a.n) : INFINITY;
-        CHECK(e < TOLERANCE, "%s %s, output %d, without kind %d: error %.1e", cases[i].model, cases[i].frame ? cases[i].frame : "", kind, fake.refuse, e);
-        CHECK(fake_cuda_nodes() > before, "%s: no CUDA kernel was used", cases[i].model);
-        if (k == 0) printf("%-12s %-8s output %d: error %.1e, %d nodes by CUDA kernels\n", cases[i].model, cases[i].frame ? cases[i].frame : "", kind, e, fake_cuda_nodes() - before);
-        free(a.x);
-        free(b.x);
-    }
+    for (int k = 0; k < 4; k++)
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+            for (int kind = MRA_OUTPUT_TOKENS; kind <= MRA_OUTPUT_POOLED; kind++) {
+                char path[1024];
+                fake.refuse = refuse[k];
+                struct mra_error err = { 0 };
+                snprintf(path, sizeof(path), "%s/%s.gguf", argv[1], cases[i].model);
+                const struct mra_seq seqs[3] = { { .n = 70, .ids = ids }, { .n = cases[i].n, .ids = ids },
+                    { .n = 5, .ids = ids + 9 } };
+                struct mra_context_params p = mra_context_params_default();
+                p.n_threads = 1;
+                if (cases[i].frame) {
+                    p.attention = MRA_ATTENTION_MRA;
+                    p.attn.budget = cases[i].budget;
+                    CHECK(mra_attn_params_parse(&p.attn, cases[i].frame, &err) == MRA_OK, "%s", err.msg);
+                }
+                const int before = fake_cuda_nodes();
+                const struct mra_output want = { .kind = (enum mra_output_kind) kind };
+                const struct encoded a = encode_on(path, "CPU", p, seqs, 3, want),
+                                     b = encode_on(path, "FAKE0", p, seqs, 3, want);
+                const double e = a.x && b.x && a.n == b.n ? relative_error(b.x, a.x, a.n) : INFINITY;
+                CHECK(e < TOLERANCE, "%s %s, output %d, without kind %d: error %.1e", cases[i].model,
+                    cases[i].frame ? cases[i].frame : "", kind, fake.refuse, e);
+                CHECK(fake_cuda_nodes() > before, "%s: no CUDA kernel was used", cases[i].model);
+                if (k == 0)
+                    printf("%-12s %-8s output %d: error %.1e, %d nodes by CUDA kernels\n", cases[i].model,
+                        cases[i].frame ? cases[i].frame : "", kind, e, fake_cuda_nodes() - before);
+                free(a.x);
+                free(b.x);
+            }
     return summary("test-encoder-cuda");
 }

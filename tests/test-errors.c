@@ -1,82 +1,99 @@
-// Wrong shapes and parameters: every builder returns NULL with a reason that names the culprit; nothing aborts. And what
-// comes from data - lengths, starts - is cut to what the tensors hold.
+// Wrong shapes and parameters: every builder returns NULL with a reason that names the culprit; nothing aborts. And
+// what comes from data - lengths, starts - is cut to what the tensors hold.
 #include "harness.h"
 
 static struct graph g;
-static struct ggml_tensor * t4(enum ggml_type type, int64_t a, int64_t b, int64_t c, int64_t d) { return ggml_new_tensor_4d(g.ctx, type, a, b, c, d); }
+static struct ggml_tensor * t4(enum ggml_type type, int64_t a, int64_t b, int64_t c, int64_t d) {
+    return ggml_new_tensor_4d(g.ctx, type, a, b, c, d);
+}
 static struct ggml_tensor * f4(int64_t a, int64_t b, int64_t c, int64_t d) { return t4(GGML_TYPE_F32, a, b, c, d); }
 
 // builds must fail, and say `word`
-#define REJECT(word, build) do { struct mra_error err = {0}; struct ggml_tensor * r_ = (build); \
-    CHECK(!r_ && err.code != MRA_OK && strstr(err.msg, word), "%s: gave %s '%s'", #build, r_ ? "a node" : "NULL,", err.msg); } while (0)
+#define REJECT(word, build) \
+    do { \
+        struct mra_error err = { 0 }; \
+        struct ggml_tensor * r_ = (build); \
+        CHECK(!r_ && err.code != MRA_OK && strstr(err.msg, word), "%s: gave %s '%s'", #build, r_ ? "a node" : "NULL,", \
+            err.msg); \
+    } while (0)
 
 static void test_attn_shapes(void) {
     const struct mra_attn_params p = mra_attn_params_default();
-    struct ggml_tensor * q = f4(64, 100, 4, 1), * k = f4(64, 90, 2, 1), * v = f4(64, 90, 2, 1);
-    REJECT("q is NULL",     ggml_mra_attn(g.ctx, NULL, k, v, NULL, &p, &err));
-    REJECT("v is NULL",     ggml_mra_attn(g.ctx, q, k, NULL, NULL, &p, &err));
-    REJECT("q is f16",      ggml_mra_attn(g.ctx, t4(GGML_TYPE_F16, 64, 100, 4, 1), k, v, NULL, &p, &err));
-    REJECT("k is q8_0",     ggml_mra_attn(g.ctx, q, t4(GGML_TYPE_Q8_0, 64, 90, 2, 1), v, NULL, &p, &err));
+    struct ggml_tensor *q = f4(64, 100, 4, 1), *k = f4(64, 90, 2, 1), *v = f4(64, 90, 2, 1);
+    REJECT("q is NULL", ggml_mra_attn(g.ctx, NULL, k, v, NULL, &p, &err));
+    REJECT("v is NULL", ggml_mra_attn(g.ctx, q, k, NULL, NULL, &p, &err));
+    REJECT("q is f16", ggml_mra_attn(g.ctx, t4(GGML_TYPE_F16, 64, 100, 4, 1), k, v, NULL, &p, &err));
+    REJECT("k is q8_0", ggml_mra_attn(g.ctx, q, t4(GGML_TYPE_Q8_0, 64, 90, 2, 1), v, NULL, &p, &err));
     REJECT("k is f32 but v is f16", ggml_mra_attn(g.ctx, q, k, t4(GGML_TYPE_F16, 64, 90, 2, 1), NULL, &p, &err));
-    REJECT("head size 20",  ggml_mra_attn(g.ctx, f4(20, 100, 4, 1), f4(20, 90, 2, 1), v, NULL, &p, &err));
+    REJECT("head size 20", ggml_mra_attn(g.ctx, f4(20, 100, 4, 1), f4(20, 90, 2, 1), v, NULL, &p, &err));
     REJECT("head size 264", ggml_mra_attn(g.ctx, f4(264, 100, 4, 1), f4(264, 90, 2, 1), v, NULL, &p, &err));
     REJECT("head size of q is 64, of k 32", ggml_mra_attn(g.ctx, q, f4(32, 90, 2, 1), v, NULL, &p, &err));
     REJECT("k has 90 tokens, v 80", ggml_mra_attn(g.ctx, q, k, f4(64, 80, 2, 1), NULL, &p, &err));
-    REJECT("k has 2 heads, v 1",    ggml_mra_attn(g.ctx, q, k, f4(64, 90, 1, 1), NULL, &p, &err));
-    REJECT("no multiple of 3",      ggml_mra_attn(g.ctx, q, f4(64, 90, 3, 1), f4(64, 90, 3, 1), NULL, &p, &err));
-    REJECT("batch",         ggml_mra_attn(g.ctx, q, f4(64, 90, 2, 2), f4(64, 90, 2, 2), NULL, &p, &err));
+    REJECT("k has 2 heads, v 1", ggml_mra_attn(g.ctx, q, k, f4(64, 90, 1, 1), NULL, &p, &err));
+    REJECT("no multiple of 3", ggml_mra_attn(g.ctx, q, f4(64, 90, 3, 1), f4(64, 90, 3, 1), NULL, &p, &err));
+    REJECT("batch", ggml_mra_attn(g.ctx, q, f4(64, 90, 2, 2), f4(64, 90, 2, 2), NULL, &p, &err));
     REJECT("lengths are f32", ggml_mra_attn(g.ctx, q, k, v, f4(1, 1, 1, 1), &p, &err));
     REJECT("lengths have shape [3", ggml_mra_attn(g.ctx, q, k, v, t4(GGML_TYPE_I32, 3, 1, 1, 1), &p, &err));
-    REJECT("not contiguous", ggml_mra_attn(g.ctx, ggml_permute(g.ctx, f4(100, 64, 4, 1), 1, 0, 2, 3), k, v, NULL, &p, &err));
+    REJECT("not contiguous",
+        ggml_mra_attn(g.ctx, ggml_permute(g.ctx, f4(100, 64, 4, 1), 1, 0, 2, 3), k, v, NULL, &p, &err));
 }
 
 static void test_dense(void) {
-    struct ggml_tensor * x = f4(64, 10, 1, 1), * w = f4(64, 20, 1, 1), * b = f4(20, 1, 1, 1);
+    struct ggml_tensor *x = f4(64, 10, 1, 1), *w = f4(64, 20, 1, 1), *b = f4(20, 1, 1, 1);
     const struct mra_dense fine = { w, b }, four[4] = { fine, fine, fine, fine };
 #define LINEAR(x, w, b, res) ggml_mra_linear(g.ctx, x, &(struct mra_dense) { w, b }, 1, false, res, 1, &err)
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     CHECK(ggml_mra_linear(g.ctx, x, &fine, 1, true, f4(20, 10, 1, 1), 1, &err), "a layer in order: %s", err.msg);
-    REJECT("x is NULL",           LINEAR(NULL, w, b, NULL));
-    REJECT("weights are NULL",    LINEAR(x, NULL, b, NULL));
-    REJECT("x is f16",            LINEAR(t4(GGML_TYPE_F16, 64, 10, 1, 1), w, b, NULL));
-    REJECT("x: rows are not",     LINEAR(ggml_transpose(g.ctx, f4(10, 64, 1, 1)), w, b, NULL));
-    REJECT("x has rows of 64",    LINEAR(x, f4(32, 20, 1, 1), b, NULL));
-    REJECT("weights are i32",     LINEAR(x, t4(GGML_TYPE_I32, 64, 20, 1, 1), b, NULL));
+    REJECT("x is NULL", LINEAR(NULL, w, b, NULL));
+    REJECT("weights are NULL", LINEAR(x, NULL, b, NULL));
+    REJECT("x is f16", LINEAR(t4(GGML_TYPE_F16, 64, 10, 1, 1), w, b, NULL));
+    REJECT("x: rows are not", LINEAR(ggml_transpose(g.ctx, f4(10, 64, 1, 1)), w, b, NULL));
+    REJECT("x has rows of 64", LINEAR(x, f4(32, 20, 1, 1), b, NULL));
+    REJECT("weights are i32", LINEAR(x, t4(GGML_TYPE_I32, 64, 20, 1, 1), b, NULL));
     REJECT("bias must be f32 [20]", LINEAR(x, w, f4(21, 1, 1, 1), NULL));
     REJECT("bias must be f32 [20]", LINEAR(x, w, t4(GGML_TYPE_F16, 20, 1, 1, 1), NULL));
-    REJECT("multiple of 32",      LINEAR(f4(40, 10, 1, 1), f4(40, 20, 1, 1), b, NULL));
-    REJECT("residual",            LINEAR(x, w, b, f4(19, 10, 1, 1)));
-    REJECT("residual",            LINEAR(x, w, b, f4(20, 11, 1, 1)));
-    REJECT("0 weights",           ggml_mra_linear(g.ctx, x, &fine, 0, false, NULL, 1, &err));
-    REJECT("4 weights",           ggml_mra_linear(g.ctx, x, four, 4, false, NULL, 1, &err));
-    REJECT("NULL",                ggml_mra_norm(g.ctx, x, NULL, b, 1e-5f, &err));
-    REJECT("w must be f32 [64]",  ggml_mra_norm(g.ctx, x, b, b, 1e-5f, &err));
-    REJECT("x is f16",            ggml_mra_norm(g.ctx, t4(GGML_TYPE_F16, 64, 10, 1, 1), f4(64, 1, 1, 1), f4(64, 1, 1, 1), 1e-5f, &err));
+    REJECT("multiple of 32", LINEAR(f4(40, 10, 1, 1), f4(40, 20, 1, 1), b, NULL));
+    REJECT("residual", LINEAR(x, w, b, f4(19, 10, 1, 1)));
+    REJECT("residual", LINEAR(x, w, b, f4(20, 11, 1, 1)));
+    REJECT("0 weights", ggml_mra_linear(g.ctx, x, &fine, 0, false, NULL, 1, &err));
+    REJECT("4 weights", ggml_mra_linear(g.ctx, x, four, 4, false, NULL, 1, &err));
+    REJECT("NULL", ggml_mra_norm(g.ctx, x, NULL, b, 1e-5f, &err));
+    REJECT("w must be f32 [64]", ggml_mra_norm(g.ctx, x, b, b, 1e-5f, &err));
+    REJECT("x is f16",
+        ggml_mra_norm(g.ctx, t4(GGML_TYPE_F16, 64, 10, 1, 1), f4(64, 1, 1, 1), f4(64, 1, 1, 1), 1e-5f, &err));
 }
 
 static void test_attn_params(void) {
-    struct ggml_tensor * q = f4(64, 90, 2, 1), * k = f4(64, 90, 2, 1), * v = f4(64, 90, 2, 1);
+    struct ggml_tensor *q = f4(64, 90, 2, 1), *k = f4(64, 90, 2, 1), *v = f4(64, 90, 2, 1);
     struct mra_attn_params p;
-#define WITH(base, change, word) do { p = base; change; REJECT(word, ggml_mra_attn(g.ctx, q, k, v, NULL, &p, &err)); CHECK(mra_attn_work(&p, 90, 90) < 0, "work of bad settings: " #change); } while (0)
-    WITH(mra_attn_params_default(), p.budget = 0,      "budget");
-    WITH(mra_attn_params_default(), p.budget = 1.5f,   "budget");
-    WITH(mra_attn_params_default(), p.budget = NAN,    "budget");
-    WITH(mra_attn_params_default(), p.scale = -1,      "scale");
-    WITH(mra_attn_params_default(), p.scale = INFINITY,"scale");
-    WITH(mra_attn_params_default(), p.block = 8,       "block 8");
-    WITH(mra_attn_params_default(), p.counts[0] = 4,   "two counts");
-    WITH(mra_attn_params_default(), p.first_n = -1,    "first_n");
-    WITH(mra_attn_params_default(), p.diag_n = 70000,  "diag_n");
-    WITH(mra_attn_params_default(), p.n_threads = -2,  "n_threads");
-    WITH(mra_attn_params_default(), p.frame = 9,       "frame 9");
-    WITH(mra_attn_params_default(), p.rule = 7,        "rule 7");
-    WITH(mra_attn_params_mra2(.1f), p.sizes[1] = 0,    "the last one 1");
-    WITH(mra_attn_params_mra2(.1f), p.sizes[0] = 256,  "256");
+#define WITH(base, change, word) \
+    do { \
+        p = base; \
+        change; \
+        REJECT(word, ggml_mra_attn(g.ctx, q, k, v, NULL, &p, &err)); \
+        CHECK(mra_attn_work(&p, 90, 90) < 0, "work of bad settings: " #change); \
+    } while (0)
+    WITH(mra_attn_params_default(), p.budget = 0, "budget");
+    WITH(mra_attn_params_default(), p.budget = 1.5f, "budget");
+    WITH(mra_attn_params_default(), p.budget = NAN, "budget");
+    WITH(mra_attn_params_default(), p.scale = -1, "scale");
+    WITH(mra_attn_params_default(), p.scale = INFINITY, "scale");
+    WITH(mra_attn_params_default(), p.block = 8, "block 8");
+    WITH(mra_attn_params_default(), p.counts[0] = 4, "two counts");
+    WITH(mra_attn_params_default(), p.first_n = -1, "first_n");
+    WITH(mra_attn_params_default(), p.diag_n = 70000, "diag_n");
+    WITH(mra_attn_params_default(), p.n_threads = -2, "n_threads");
+    WITH(mra_attn_params_default(), p.frame = 9, "frame 9");
+    WITH(mra_attn_params_default(), p.rule = 7, "rule 7");
+    WITH(mra_attn_params_mra2(.1f), p.sizes[1] = 0, "the last one 1");
+    WITH(mra_attn_params_mra2(.1f), p.sizes[0] = 256, "256");
     WITH(mra_attn_params_mra2(.1f), (p.sizes[0] = 16, p.sizes[1] = 5, p.sizes[2] = 1), "divisor");
-    WITH(mra_attn_params_mra2(.1f), (p.sizes[0] = 16, p.sizes[1] = 4, p.sizes[2] = 1, p.counts[0] = 3), "count for level 1");
-    static const char * const bad[] = { "", "colums", "16,4", "16,,1", "4,16,1", "16,4,1,", "999,1", "-4,1", "64,32,16,8,4,1", "1" };
-    for (size_t i = 0; i < sizeof(bad)/sizeof(bad[0]); i++) {
-        struct mra_error err = {0};
+    WITH(mra_attn_params_mra2(.1f), (p.sizes[0] = 16, p.sizes[1] = 4, p.sizes[2] = 1, p.counts[0] = 3),
+        "count for level 1");
+    static const char * const bad[] = { "", "colums", "16,4", "16,,1", "4,16,1", "16,4,1,", "999,1", "-4,1",
+        "64,32,16,8,4,1", "1" };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct mra_error err = { 0 };
         p = mra_attn_params_default();
         CHECK(mra_attn_params_parse(&p, bad[i], &err) != MRA_OK && err.msg[0], "frame '%s' was taken", bad[i]);
         CHECK(p.frame == MRA_FRAME_COLUMNS, "frame '%s' changed the settings", bad[i]);
@@ -85,41 +102,54 @@ static void test_attn_params(void) {
 
 static void test_ops(void) {
     const struct mra_level l = { 90, 90, 32, 32, 0, 0 }, child = { 90, 90, 8, 8, 32, 32 };
-    struct ggml_tensor * q = f4(64, 3, 2, 1), * s = f4(3, 3, 2, 1), * list = t4(GGML_TYPE_I32, 3 + 1 + 5, 2, 1, 1), * v = f4(64, 3, 2, 1);
-    REJECT("x is NULL",      ggml_mra_pool(g.ctx, NULL, NULL, 32, MRA_POOL_MEAN, true, &err));
-    REJECT("block 0",        ggml_mra_pool(g.ctx, q, NULL, 0, MRA_POOL_MEAN, true, &err));
-    REJECT("block 999",      ggml_mra_pool(g.ctx, q, NULL, 999, MRA_POOL_MEAN, true, &err));
-    REJECT("pooling 5",      ggml_mra_pool(g.ctx, q, NULL, 32, 5, true, &err));
-    REJECT("x is i32",       ggml_mra_pool(g.ctx, list, NULL, 32, MRA_POOL_MEAN, true, &err));
-    REJECT("q has shape",    ggml_mra_block_score(g.ctx, f4(64, 4, 2, 1), q, NULL, NULL, NULL, l, 1, &err));
-    REJECT("k has shape",    ggml_mra_block_score(g.ctx, q, f4(32, 3, 2, 1), NULL, NULL, NULL, l, 1, &err));
-    REJECT("scale",          ggml_mra_block_score(g.ctx, q, q, NULL, NULL, NULL, l, NAN, &err));
-    REJECT("k_max differ",   ggml_mra_block_score(g.ctx, q, q, f4(64, 3, 1, 1), NULL, NULL, l, 1, &err));
-    REJECT("parents",        ggml_mra_block_score(g.ctx, q, q, NULL, list, NULL, l, 1, &err));
-    REJECT("cell list",      ggml_mra_block_score(g.ctx, f4(64, 12, 2, 1), f4(64, 12, 2, 1), NULL, t4(GGML_TYPE_I32, 3, 2, 1, 1), NULL, child, 1, &err));
-    REJECT("do not tile",    ggml_mra_block_score(g.ctx, q, q, NULL, NULL, NULL, ((struct mra_level) { 90, 90, 32, 32, 33, 64 }), 1, &err));
+    struct ggml_tensor *q = f4(64, 3, 2, 1), *s = f4(3, 3, 2, 1), *list = t4(GGML_TYPE_I32, 3 + 1 + 5, 2, 1, 1),
+                       *v = f4(64, 3, 2, 1);
+    REJECT("x is NULL", ggml_mra_pool(g.ctx, NULL, NULL, 32, MRA_POOL_MEAN, true, &err));
+    REJECT("block 0", ggml_mra_pool(g.ctx, q, NULL, 0, MRA_POOL_MEAN, true, &err));
+    REJECT("block 999", ggml_mra_pool(g.ctx, q, NULL, 999, MRA_POOL_MEAN, true, &err));
+    REJECT("pooling 5", ggml_mra_pool(g.ctx, q, NULL, 32, 5, true, &err));
+    REJECT("x is i32", ggml_mra_pool(g.ctx, list, NULL, 32, MRA_POOL_MEAN, true, &err));
+    REJECT("q has shape", ggml_mra_block_score(g.ctx, f4(64, 4, 2, 1), q, NULL, NULL, NULL, l, 1, &err));
+    REJECT("k has shape", ggml_mra_block_score(g.ctx, q, f4(32, 3, 2, 1), NULL, NULL, NULL, l, 1, &err));
+    REJECT("scale", ggml_mra_block_score(g.ctx, q, q, NULL, NULL, NULL, l, NAN, &err));
+    REJECT("k_max differ", ggml_mra_block_score(g.ctx, q, q, f4(64, 3, 1, 1), NULL, NULL, l, 1, &err));
+    REJECT("parents", ggml_mra_block_score(g.ctx, q, q, NULL, list, NULL, l, 1, &err));
+    REJECT("cell list",
+        ggml_mra_block_score(
+            g.ctx, f4(64, 12, 2, 1), f4(64, 12, 2, 1), NULL, t4(GGML_TYPE_I32, 3, 2, 1, 1), NULL, child, 1, &err));
+    REJECT("do not tile",
+        ggml_mra_block_score(g.ctx, q, q, NULL, NULL, NULL, ((struct mra_level) { 90, 90, 32, 32, 33, 64 }), 1, &err));
     REJECT("scores has shape", ggml_mra_topk_blocks(g.ctx, f4(4, 3, 2, 1), NULL, NULL, l, MRA_RULE_MU, 2, 0, 0, &err));
-    REJECT("negative",       ggml_mra_topk_blocks(g.ctx, s, NULL, NULL, l, MRA_RULE_MU, -2, 0, 0, &err));
-    REJECT("rule 3",         ggml_mra_topk_blocks(g.ctx, s, NULL, NULL, l, 3, 2, 0, 0, &err));
-    REJECT("priors",         ggml_mra_topk_blocks(g.ctx, s, NULL, NULL, l, MRA_RULE_MU, 2, -1, 0, &err));
-    REJECT("not in 1..",     ggml_mra_topk_blocks(g.ctx, s, NULL, NULL, ((struct mra_level) { 90, 90, 0, 32, 0, 0 }), MRA_RULE_MU, 2, 0, 0, &err));
-    REJECT("refined",        ggml_mra_coarse_state(g.ctx, s, NULL, NULL, v, NULL, NULL, l, &err));
-    REJECT("v has shape",    ggml_mra_coarse_state(g.ctx, s, NULL, list, f4(64, 9, 2, 1), NULL, NULL, l, &err));
-    REJECT("inherits",       ggml_mra_coarse_state(g.ctx, s, NULL, list, v, f4(66, 3, 2, 1), NULL, l, &err));
-    REJECT("cells is NULL",  ggml_mra_block_sparse_attn(g.ctx, f4(64, 90, 2, 1), f4(64, 90, 2, 1), f4(64, 90, 2, 1), NULL, NULL, NULL, 32, 32, 0, 0, &err));
-    REJECT("state has shape", ggml_mra_block_sparse_attn(g.ctx, f4(64, 90, 2, 1), f4(64, 90, 2, 1), f4(64, 90, 2, 1), list, f4(64, 3, 2, 1), NULL, 32, 32, 0, 0, &err));
-    REJECT("not in 1..",     ggml_mra_block_sparse_attn(g.ctx, f4(64, 90, 2, 1), f4(64, 90, 2, 1), f4(64, 90, 2, 1), list, NULL, NULL, 0, 32, 0, 0, &err));
+    REJECT("negative", ggml_mra_topk_blocks(g.ctx, s, NULL, NULL, l, MRA_RULE_MU, -2, 0, 0, &err));
+    REJECT("rule 3", ggml_mra_topk_blocks(g.ctx, s, NULL, NULL, l, 3, 2, 0, 0, &err));
+    REJECT("priors", ggml_mra_topk_blocks(g.ctx, s, NULL, NULL, l, MRA_RULE_MU, 2, -1, 0, &err));
+    REJECT("not in 1..",
+        ggml_mra_topk_blocks(
+            g.ctx, s, NULL, NULL, ((struct mra_level) { 90, 90, 0, 32, 0, 0 }), MRA_RULE_MU, 2, 0, 0, &err));
+    REJECT("refined", ggml_mra_coarse_state(g.ctx, s, NULL, NULL, v, NULL, NULL, l, &err));
+    REJECT("v has shape", ggml_mra_coarse_state(g.ctx, s, NULL, list, f4(64, 9, 2, 1), NULL, NULL, l, &err));
+    REJECT("inherits", ggml_mra_coarse_state(g.ctx, s, NULL, list, v, f4(66, 3, 2, 1), NULL, l, &err));
+    REJECT("cells is NULL",
+        ggml_mra_block_sparse_attn(
+            g.ctx, f4(64, 90, 2, 1), f4(64, 90, 2, 1), f4(64, 90, 2, 1), NULL, NULL, NULL, 32, 32, 0, 0, &err));
+    REJECT("state has shape",
+        ggml_mra_block_sparse_attn(g.ctx, f4(64, 90, 2, 1), f4(64, 90, 2, 1), f4(64, 90, 2, 1), list, f4(64, 3, 2, 1),
+            NULL, 32, 32, 0, 0, &err));
+    REJECT("not in 1..",
+        ggml_mra_block_sparse_attn(
+            g.ctx, f4(64, 90, 2, 1), f4(64, 90, 2, 1), f4(64, 90, 2, 1), list, NULL, NULL, 0, 32, 0, 0, &err));
     CHECK(!ggml_mra_is_node(q) && !ggml_mra_op_name(q), "an input is no node of ours");
 }
 
 static void test_packed(void) {
     struct mra_attn_params p = mra_attn_params_default();
-    struct ggml_tensor * x = f4(64, 90, 2, 1), * st = t4(GGML_TYPE_I32, 4, 1, 1, 1);
-    REJECT("starts",  ggml_mra_attn_packed(g.ctx, x, x, x, NULL, 50, &p, &err));
-    REJECT("starts",  ggml_mra_attn_packed(g.ctx, x, x, x, t4(GGML_TYPE_I32, 1, 1, 1, 1), 50, &p, &err));
+    struct ggml_tensor *x = f4(64, 90, 2, 1), *st = t4(GGML_TYPE_I32, 4, 1, 1, 1);
+    REJECT("starts", ggml_mra_attn_packed(g.ctx, x, x, x, NULL, 50, &p, &err));
+    REJECT("starts", ggml_mra_attn_packed(g.ctx, x, x, x, t4(GGML_TYPE_I32, 1, 1, 1, 1), 50, &p, &err));
     REJECT("max_len", ggml_mra_attn_packed(g.ctx, x, x, x, st, 0, &p, &err));
     REJECT("max_len", ggml_mra_attn_packed(g.ctx, x, x, x, st, 91, &p, &err));
-    REJECT("batch",   ggml_mra_attn_packed(g.ctx, f4(64, 90, 2, 2), f4(64, 90, 2, 2), f4(64, 90, 2, 2), st, 50, &p, &err));
+    REJECT(
+        "batch", ggml_mra_attn_packed(g.ctx, f4(64, 90, 2, 2), f4(64, 90, 2, 2), f4(64, 90, 2, 2), st, 50, &p, &err));
     p = mra_attn_params_mra2(.1f);
     REJECT("exact and columns", ggml_mra_attn_packed(g.ctx, x, x, x, st, 50, &p, &err));
 }
@@ -128,31 +158,36 @@ static void test_packed(void) {
 static void test_wild_data(void) {
     static const int32_t wild[4][3] = { { -5, 1000000, 7 }, { INT32_MIN, INT32_MAX, 0 }, { 3, 2, 1 }, { 40, 40, -1 } };
     static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1" };
-    float * data = data_new(DATA_NORMAL, 3*70, 32, 5);
-    for (int f = 0; f < 4; f++) for (int w = 0; w < 4; w++) {
-        struct graph r = graph_new();
-        struct mra_attn_params p = mra_attn_params_default();
-        struct mra_error err = {0};
-        mra_attn_params_parse(&p, frames[f], &err);
-        struct ggml_tensor * x = graph_heads(&r, GGML_TYPE_F32, 32, 70, 1, 3, data, 0);
-        float * a = graph_run(&r, ggml_mra_attn(r.ctx, x, x, x, graph_input(&r, GGML_TYPE_I32, 3, 1, 1, 1, wild[w]), &p, &err), 2);
-        CHECK(a && max_error(a, a, 3*70*32) == 0, "%s with lengths %d %d %d", frames[f], wild[w][0], wild[w][1], wild[w][2]);
-        free(a);
-        if (f < 2) {
-            struct ggml_tensor * y = graph_heads(&r, GGML_TYPE_F32, 32, 70, 1, 1, data, 0);
-            struct ggml_tensor * o = ggml_mra_attn_packed(r.ctx, y, y, y, graph_input(&r, GGML_TYPE_I32, 3, 1, 1, 1, wild[w]), 30, &p, &err);
-            a = graph_run(&r, o, 2); // rows of no sequence are left as they were: only that it ends matters
-            CHECK(a, "packed %s", frames[f]);
+    float * data = data_new(DATA_NORMAL, 3 * 70, 32, 5);
+    for (int f = 0; f < 4; f++)
+        for (int w = 0; w < 4; w++) {
+            struct graph r = graph_new();
+            struct mra_attn_params p = mra_attn_params_default();
+            struct mra_error err = { 0 };
+            mra_attn_params_parse(&p, frames[f], &err);
+            struct ggml_tensor * x = graph_heads(&r, GGML_TYPE_F32, 32, 70, 1, 3, data, 0);
+            float * a = graph_run(
+                &r, ggml_mra_attn(r.ctx, x, x, x, graph_input(&r, GGML_TYPE_I32, 3, 1, 1, 1, wild[w]), &p, &err), 2);
+            CHECK(a && max_error(a, a, 3 * 70 * 32) == 0, "%s with lengths %d %d %d", frames[f], wild[w][0], wild[w][1],
+                wild[w][2]);
             free(a);
+            if (f < 2) {
+                struct ggml_tensor * y = graph_heads(&r, GGML_TYPE_F32, 32, 70, 1, 1, data, 0);
+                struct ggml_tensor * o = ggml_mra_attn_packed(
+                    r.ctx, y, y, y, graph_input(&r, GGML_TYPE_I32, 3, 1, 1, 1, wild[w]), 30, &p, &err);
+                a = graph_run(&r, o, 2); // rows of no sequence are left as they were: only that it ends matters
+                CHECK(a, "packed %s", frames[f]);
+                free(a);
+            }
+            graph_free(&r);
         }
-        graph_free(&r);
-    }
     free(data);
 }
 
 // a context without room is an error too
 static void test_full_context(void) {
-    struct ggml_context * small = ggml_init((struct ggml_init_params) { .mem_size = ggml_tensor_overhead()*4, .no_alloc = true });
+    struct ggml_context * small = ggml_init(
+        (struct ggml_init_params) { .mem_size = ggml_tensor_overhead() * 4, .no_alloc = true });
     struct ggml_tensor * x = ggml_new_tensor_3d(small, GGML_TYPE_F32, 64, 90, 2);
     const struct mra_attn_params p = mra_attn_params_mra2(.1f);
     REJECT("full", ggml_mra_attn(small, x, x, x, NULL, &p, &err));
@@ -162,8 +197,14 @@ static void test_full_context(void) {
 int main(void) {
     g = graph_new();
     ggml_free(g.ctx);
-    g.ctx = ggml_init((struct ggml_init_params) { .mem_size = ggml_tensor_overhead()*4096, .no_alloc = true });
-    test_attn_shapes(); test_dense(); test_attn_params(); test_ops(); test_packed(); test_wild_data(); test_full_context();
+    g.ctx = ggml_init((struct ggml_init_params) { .mem_size = ggml_tensor_overhead() * 4096, .no_alloc = true });
+    test_attn_shapes();
+    test_dense();
+    test_attn_params();
+    test_ops();
+    test_packed();
+    test_wild_data();
+    test_full_context();
     graph_free(&g);
     return summary("test-errors");
 }

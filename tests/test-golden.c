@@ -1,40 +1,52 @@
-// Real queries, keys and values (MiniLM over prose) against the numpy specification: output rows, and the error of each frame
-// against exact attention. Files by golden/make_attn.py; usage: test-golden FOLDER
+// Real queries, keys and values (MiniLM over prose) against the numpy specification: output rows, and the error of each
+// frame against exact attention. Files by golden/make_attn.py; usage: test-golden FOLDER
 #include "harness.h"
 #include "../examples/common/npy.h"
 
 enum { N_HEAD = 4, N = 512, D = 32, STEP = 8 };
 
-struct golden { char name[32], frame[32], counts[64], rule[16]; int n, first_n, diag_n; double error[N_HEAD]; };
+struct golden {
+    char name[32], frame[32], counts[64], rule[16];
+    int n, first_n, diag_n;
+    double error[N_HEAD];
+};
 
 static struct mra_attn_params params_of(const struct golden * c) {
     struct mra_attn_params p = mra_attn_params_default();
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     char frame[32];
     snprintf(frame, sizeof(frame), "%s", c->frame);
     char * s = strstr(frame, ",s");
     if (s) *s = 0;
     CHECK(mra_attn_params_parse(&p, frame, &err) == MRA_OK, "%s: %s", c->name, err.msg);
-    p.sparse = s; p.first_n = c->first_n; p.diag_n = c->diag_n; p.block = p.frame == MRA_FRAME_COLUMNS ? 16 : 0;
+    p.sparse = s;
+    p.first_n = c->first_n;
+    p.diag_n = c->diag_n;
+    p.block = p.frame == MRA_FRAME_COLUMNS ? 16 : 0;
     p.rule = strcmp(c->rule, "mu") == 0 ? MRA_RULE_MU : MRA_RULE_ROWMAX;
     if (c->counts[0] != '-') sscanf(c->counts, "%d,%d,%d", &p.counts[0], &p.counts[1], &p.counts[2]);
     return p;
 }
 
 // [head][n][d] of heads laid out as [n][head][d]
-static float * run(const struct golden * c, const struct npy * qkv, const struct mra_attn_params * p, enum ggml_type type) {
+static float * run(
+    const struct golden * c, const struct npy * qkv, const struct mra_attn_params * p, enum ggml_type type) {
     struct graph g = graph_new();
     struct ggml_tensor * t[3];
-    float * x = malloc(sizeof(float)*N_HEAD*c->n*D);
+    float * x = malloc(sizeof(float) * N_HEAD * c->n * D);
     for (int i = 0; i < 3; i++) {
-        for (int h = 0; h < N_HEAD; h++) memcpy(x + (int64_t) h*c->n*D, qkv->data + ((int64_t) i*N_HEAD + h)*N*D, sizeof(float)*c->n*D);
+        for (int h = 0; h < N_HEAD; h++)
+            memcpy(
+                x + (int64_t) h * c->n * D, qkv->data + ((int64_t) i * N_HEAD + h) * N * D, sizeof(float) * c->n * D);
         t[i] = graph_heads(&g, i ? type : GGML_TYPE_F32, D, c->n, N_HEAD, 1, x, 1);
     }
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     struct ggml_tensor * o = ggml_mra_attn(g.ctx, t[0], t[1], t[2], NULL, p, &err);
     CHECK(o, "%s: %s", c->name, err.msg);
     float * a = graph_run(&g, o, 2);
-    for (int i = 0; i < c->n; i++) for (int h = 0; h < N_HEAD; h++) memcpy(x + ((int64_t) h*c->n + i)*D, a + ((int64_t) i*N_HEAD + h)*D, sizeof(float)*D);
+    for (int i = 0; i < c->n; i++)
+        for (int h = 0; h < N_HEAD; h++)
+            memcpy(x + ((int64_t) h * c->n + i) * D, a + ((int64_t) i * N_HEAD + h) * D, sizeof(float) * D);
     free(a);
     graph_free(&g);
     return x;
@@ -43,7 +55,7 @@ static float * run(const struct golden * c, const struct npy * qkv, const struct
 static void test_case(const char * dir, const struct golden * c, const struct npy * qkv) {
     const struct mra_kernels * tables[8];
     const int n_tables = kernel_tables(tables, 8);
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     struct npy want;
     char path[512];
     snprintf(path, sizeof(path), "%s/%s.npy", dir, c->name);
@@ -51,40 +63,57 @@ static void test_case(const char * dir, const struct golden * c, const struct np
     CHECK(ok, "%s", err.msg);
     if (!ok) return;
     const struct mra_attn_params p = params_of(c), full = mra_attn_params_exact();
-    const int n_row = (c->n + STEP - 1)/STEP;
-    for (int t = 0; t < n_tables; t++) for (int f16 = 0; f16 < 2; f16++) { // the data are F16 to begin with: both types must give the same
-        mra_kernels_set(tables[t]);
-        float * a = run(c, qkv, &p, f16 ? GGML_TYPE_F16 : GGML_TYPE_F32), * e = run(c, qkv, &full, GGML_TYPE_F32);
-        for (int h = 0; h < N_HEAD; h++) {
-            const float * ah = a + (int64_t) h*c->n*D;
-            double worst = 0;
-            for (int r = 0; r < n_row; r++) worst = fmax(worst, max_error(ah + (int64_t) r*STEP*D, want.data + ((int64_t) h*n_row + r)*D, D));
-            CHECK(worst <= 1e-4, "%s head %d: %s differs from numpy by %.1e", c->name, h, tables[t]->name, worst);
-            const double error = relative_error(ah, e + (int64_t) h*c->n*D, (int64_t) c->n*D);
-            CHECK(fabs(error - c->error[h]) <= 1e-4, "%s head %d: %s has error %.5f, numpy %.5f", c->name, h, tables[t]->name, error, c->error[h]);
+    const int n_row = (c->n + STEP - 1) / STEP;
+    for (int t = 0; t < n_tables; t++)
+        for (int f16 = 0; f16 < 2; f16++) { // the data are F16 to begin with: both types must give the same
+            mra_kernels_set(tables[t]);
+            float *a = run(c, qkv, &p, f16 ? GGML_TYPE_F16 : GGML_TYPE_F32), *e = run(c, qkv, &full, GGML_TYPE_F32);
+            for (int h = 0; h < N_HEAD; h++) {
+                const float * ah = a + (int64_t) h * c->n * D;
+                double worst = 0;
+                for (int r = 0; r < n_row; r++)
+                    worst = fmax(
+                        worst, max_error(ah + (int64_t) r * STEP * D, want.data + ((int64_t) h * n_row + r) * D, D));
+                CHECK(worst <= 1e-4, "%s head %d: %s differs from numpy by %.1e", c->name, h, tables[t]->name, worst);
+                const double error = relative_error(ah, e + (int64_t) h * c->n * D, (int64_t) c->n * D);
+                CHECK(fabs(error - c->error[h]) <= 1e-4, "%s head %d: %s has error %.5f, numpy %.5f", c->name, h,
+                    tables[t]->name, error, c->error[h]);
+            }
+            free(a);
+            free(e);
         }
-        free(a); free(e);
-    }
     npy_free(&want);
 }
 
 int main(int argc, char ** argv) {
-    if (argc != 2) { fprintf(stderr, "usage: test-golden FOLDER\n"); return 2; }
+    if (argc != 2) {
+        fprintf(stderr, "usage: test-golden FOLDER\n");
+        return 2;
+    }
     struct npy qkv;
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     char path[512], line[512];
     snprintf(path, sizeof(path), "%s/qkv.npy", argv[1]);
-    if (npy_read(&qkv, path, &err) != MRA_OK || qkv.n != 3*N_HEAD*N*D) { fprintf(stderr, "%s: %s\n", path, err.msg); return 1; }
+    if (npy_read(&qkv, path, &err) != MRA_OK || qkv.n != 3 * N_HEAD * N * D) {
+        fprintf(stderr, "%s: %s\n", path, err.msg);
+        return 1;
+    }
     snprintf(path, sizeof(path), "%s/cases.txt", argv[1]);
     FILE * f = fopen(path, "r");
-    if (!f) { perror(path); return 1; }
+    if (!f) {
+        perror(path);
+        return 1;
+    }
     int n_cases = 0;
     while (fgets(line, sizeof(line), f)) {
         struct golden c;
-        const int n = sscanf(line, "%31s %31s %d %63s %15s %d %d %lf %lf %lf %lf", c.name, c.frame, &c.n, c.counts, c.rule, &c.first_n, &c.diag_n,
-            &c.error[0], &c.error[1], &c.error[2], &c.error[3]);
+        const int n = sscanf(line, "%31s %31s %d %63s %15s %d %d %lf %lf %lf %lf", c.name, c.frame, &c.n, c.counts,
+            c.rule, &c.first_n, &c.diag_n, &c.error[0], &c.error[1], &c.error[2], &c.error[3]);
         CHECK(n == 11, "%s: bad line: %s", path, line);
-        if (n == 11) { test_case(argv[1], &c, &qkv); n_cases++; }
+        if (n == 11) {
+            test_case(argv[1], &c, &qkv);
+            n_cases++;
+        }
     }
     CHECK(n_cases >= 17, "only %d cases", n_cases);
     fclose(f);

@@ -1,5 +1,6 @@
-// The kernels by themselves, without ggml: one table against the scalar reference over random heads. Small enough to be cross-compiled and
-// run under an emulator. usage: test-kernels [TABLE [PERCENT]]   (default: the best this CPU runs; all cases)
+// The kernels by themselves, without ggml: one table against the scalar reference over random heads. Small enough to be
+// cross-compiled and run under an emulator. usage: test-kernels [TABLE [PERCENT]]   (default: the best this CPU runs;
+// all cases)
 #include "../ggml-mra/src/kernels.h"
 
 #include <math.h>
@@ -9,159 +10,263 @@
 
 static const struct mra_kernels * kern;
 static int n_checks, n_failed;
-#define CHECK(ok, ...) do { n_checks++; if (!(ok)) { n_failed++; printf("FAIL: " __VA_ARGS__); printf("\n"); } } while (0)
+#define CHECK(ok, ...) \
+    do { \
+        n_checks++; \
+        if (!(ok)) { \
+            n_failed++; \
+            printf("FAIL: " __VA_ARGS__); \
+            printf("\n"); \
+        } \
+    } while (0)
 
 static uint64_t seed = 1;
-static uint32_t rnd(void) { seed = seed*6364136223846793005u + 1442695040888963407u; return (uint32_t) (seed >> 33); }
-static int   pick(int lo, int hi) { return lo + (int) (rnd() % (uint32_t) (hi - lo + 1)); }
-static float gauss(void) { float t = 0; for (int i = 0; i < 6; i++) t += (float) rnd()/2147483648.0f - .5f; return 1.4f*t; }
+static uint32_t rnd(void) {
+    seed = seed * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t) (seed >> 33);
+}
+static int pick(int lo, int hi) { return lo + (int) (rnd() % (uint32_t) (hi - lo + 1)); }
+static float gauss(void) {
+    float t = 0;
+    for (int i = 0; i < 6; i++) t += (float) rnd() / 2147483648.0f - .5f;
+    return 1.4f * t;
+}
 
 // finite F16 with a few bits, so that F32 and F16 hold the same value
 static uint16_t half_of(float x) {
-    const float m = rintf(fabsf(x)*64);
+    const float m = rintf(fabsf(x) * 64);
     if (m == 0) return 0;
     int e;
-    const float f = frexpf(m/64, &e); // [.5, 1)
-    return (uint16_t) ((x < 0 ? 0x8000 : 0) | (e + 14) << 10 | ((int) rintf(f*2048) & 1023));
+    const float f = frexpf(m / 64, &e); // [.5, 1)
+    return (uint16_t) ((x < 0 ? 0x8000 : 0) | (e + 14) << 10 | ((int) rintf(f * 2048) & 1023));
 }
-static double half_value(uint16_t h) { const double m = ldexp(1024 + (h & 1023), (h >> 10 & 31) - 25); return (h & 0x7fff) ? (h >> 15 ? -m : m) : 0; }
+static double half_value(uint16_t h) {
+    const double m = ldexp(1024 + (h & 1023), (h >> 10 & 31) - 25);
+    return (h & 0x7fff) ? (h >> 15 ? -m : m) : 0;
+}
 
 // n rows of d values, `gap` elements apart
-struct block { char * mem; struct mra_rows rows; };
+struct block {
+    char * mem;
+    struct mra_rows rows;
+};
 static struct block block_new(int n, int d, int gap, enum mra_type type) {
     const size_t es = type == MRA_F16 ? 2 : 4;
-    struct block b = { calloc((size_t) (n + 1)*gap + 64, es), {0} };
-    for (int t = 0; t < n; t++) for (int c = 0; c < d; c++) {
-        const uint16_t h = half_of(gauss());
-        if (type == MRA_F16) ((uint16_t *) b.mem)[(size_t) t*gap + c] = h;
-        else ((float *) b.mem)[(size_t) t*gap + c] = (float) half_value(h);
-    }
-    b.rows = (struct mra_rows) { b.mem, gap*es, type };
+    struct block b = { calloc((size_t) (n + 1) * gap + 64, es), { 0 } };
+    for (int t = 0; t < n; t++)
+        for (int c = 0; c < d; c++) {
+            const uint16_t h = half_of(gauss());
+            if (type == MRA_F16) ((uint16_t *) b.mem)[(size_t) t * gap + c] = h;
+            else ((float *) b.mem)[(size_t) t * gap + c] = (float) half_value(h);
+        }
+    b.rows = (struct mra_rows) { b.mem, gap * es, type };
     return b;
 }
 
 static double worst(const float * a, const float * b, size_t n) {
     double e = 0, m = 1;
     for (size_t i = 0; i < n; i++) m = fmax(m, fabs(b[i]));
-    for (size_t i = 0; i < n; i++) { if (!(fabs((double) a[i] - b[i]) < 1e30)) return a[i] == b[i] ? e : INFINITY; e = fmax(e, fabs((double) a[i] - b[i])); }
-    return e/m;
+    for (size_t i = 0; i < n; i++) {
+        if (!(fabs((double) a[i] - b[i]) < 1e30)) return a[i] == b[i] ? e : INFINITY;
+        e = fmax(e, fabs((double) a[i] - b[i]));
+    }
+    return e / m;
 }
 
 static void test_pool_score(void) {
-    const int d = 8*pick(1, 20), n = pick(1, 100), block = 1 << pick(0, 6), nb = (n + block - 1)/block;
-    struct block x = block_new(n, d, d + 8*pick(0, 2), pick(0, 1) ? MRA_F16 : MRA_F32);
-    float * a[3], * b[3];
+    const int d = 8 * pick(1, 20), n = pick(1, 100), block = 1 << pick(0, 6), nb = (n + block - 1) / block;
+    struct block x = block_new(n, d, d + 8 * pick(0, 2), pick(0, 1) ? MRA_F16 : MRA_F32);
+    float *a[3], *b[3];
     for (int kind = 0; kind < 3; kind++) {
-        a[kind] = calloc((size_t) nb*d, 4); b[kind] = calloc((size_t) nb*d, 4);
+        a[kind] = calloc((size_t) nb * d, 4);
+        b[kind] = calloc((size_t) nb * d, 4);
         kern->pool(a[kind], x.rows, d, n, block, kind, 0, nb);
         mra_kernels_ref.pool(b[kind], x.rows, d, n, block, kind, 0, nb);
-        CHECK(worst(a[kind], b[kind], (size_t) nb*d) <= 2e-6, "pool kind %d n %d d %d block %d", kind, n, d, block);
+        CHECK(worst(a[kind], b[kind], (size_t) nb * d) <= 2e-6, "pool kind %d n %d d %d block %d", kind, n, d, block);
     }
-    float * s = calloc((size_t) nb*nb, 4), * r = calloc((size_t) nb*nb, 4);
+    float *s = calloc((size_t) nb * nb, 4), *r = calloc((size_t) nb * nb, 4);
     for (int bound = 0; bound < 2; bound++) {
         kern->score(s, nb, b[0], d, nb, b[bound], bound ? b[2] : NULL, d, nb, d, .3f);
         mra_kernels_ref.score(r, nb, b[0], d, nb, b[bound], bound ? b[2] : NULL, d, nb, d, .3f);
-        CHECK(worst(s, r, (size_t) nb*nb) <= 5e-6, "score bound %d n %d d %d", bound, n, d);
+        CHECK(worst(s, r, (size_t) nb * nb) <= 5e-6, "score bound %d n %d d %d", bound, n, d);
     }
-    float o[2][256] = {{0}}, max[2] = { -INFINITY, -INFINITY }, sum[2] = {0};
+    float o[2][256] = { { 0 } }, max[2] = { -INFINITY, -INFINITY }, sum[2] = { 0 };
     int32_t y[128];
-    for (int j = 0; j < nb; j++) { y[j] = nb - 1 - j; s[j] = r[j] = 20*gauss(); }
+    for (int j = 0; j < nb; j++) {
+        y[j] = nb - 1 - j;
+        s[j] = r[j] = 20 * gauss();
+    }
     for (int part = 0; part < 2; part++) { // two calls: the second goes on from the first
-        const int n0 = part ? nb/2 : 0, n1 = part ? nb : nb/2;
+        const int n0 = part ? nb / 2 : 0, n1 = part ? nb : nb / 2;
         kern->coarse(o[0], &max[0], &sum[0], s + n0, s, y + n0, n1 - n0, b[0], d, d);
         mra_kernels_ref.coarse(o[1], &max[1], &sum[1], s + n0, s, y + n0, n1 - n0, b[0], d, d);
     }
-    CHECK(worst(o[0], o[1], d) <= 1e-5 && fabsf(sum[0] - sum[1]) <= 1e-5f*fabsf(sum[1]) + 1e-5f, "coarse n %d d %d", nb, d);
-    for (int i = 0; i < 3; i++) { free(a[i]); free(b[i]); }
-    free(s); free(r); free(x.mem);
+    CHECK(worst(o[0], o[1], d) <= 1e-5 && fabsf(sum[0] - sum[1]) <= 1e-5f * fabsf(sum[1]) + 1e-5f, "coarse n %d d %d",
+        nb, d);
+    for (int i = 0; i < 3; i++) {
+        free(a[i]);
+        free(b[i]);
+    }
+    free(s);
+    free(r);
+    free(x.mem);
 }
 
 static void test_select(void) {
     const int n = pick(1, 300), m = pick(0, n + 2), kind = pick(0, 3);
     float x[400], y[400];
     int32_t a[400], b[400];
-    for (int i = 0; i < n; i++) x[i] = y[i] = kind == 0 ? gauss() : kind == 1 ? rintf(2*gauss()) : kind == 2 && pick(0, 1) ? -INFINITY : 1e20f*gauss();
+    for (int i = 0; i < n; i++)
+        x[i] = y[i] = kind == 0       ? gauss()
+            : kind == 1               ? rintf(2 * gauss())
+            : kind == 2 && pick(0, 1) ? -INFINITY
+                                      : 1e20f * gauss();
     const int p = kern->select(a, x, n, m), q = mra_kernels_ref.select(b, y, n, m);
-    CHECK(p == q && memcmp(a, b, q*sizeof(*a)) == 0, "select %d of %d kind %d", m, n, kind);
+    CHECK(p == q && memcmp(a, b, q * sizeof(*a)) == 0, "select %d of %d kind %d", m, n, kind);
 }
 
 // exact, listed cells, columns, on one head
 static void test_head(void) {
-    const int d = 8*pick(1, 16), dv = 8*pick(1, 16), D = MRA_ROUND_UP(d, MRA_PAD), DV = MRA_ROUND_UP(dv, MRA_PAD), n_q = pick(1, 150), n_k = pick(1, 400);
+    const int d = 8 * pick(1, 16), dv = 8 * pick(1, 16), D = MRA_ROUND_UP(d, MRA_PAD), DV = MRA_ROUND_UP(dv, MRA_PAD),
+              n_q = pick(1, 150), n_k = pick(1, 400);
     const enum mra_type type = pick(0, 1) ? MRA_F16 : MRA_F32;
     const size_t es = type == MRA_F16 ? 2 : 4;
-    struct block q = block_new(n_q, d, d + 8, MRA_F32), k = block_new(n_k, d, d + 24, type), v = block_new(n_k, dv, dv, type);
-    float * out[2] = { calloc((size_t) n_q*(dv + 3), 4), calloc((size_t) n_q*(dv + 3), 4) };
-    struct mra_head a = { .q = q.rows, .k = k.rows, .v = v.rows, .n_q = n_q, .n_k = n_k, .d = d, .dv = dv, .scale = .3f, .ld_out = dv + 3,
-        .g = pick(0, 1) ? 16 : 32, .first_n = pick(0, 1), .diag_n = pick(0, 3), .bound = pick(0, 1), .sparse = pick(0, 3) == 0, .group = 8*pick(1, 8) };
-    const int nb = (n_k + a.g - 1)/a.g, np = MRA_ROUND_UP(nb, MRA_PANEL);
-    a.m1 = pick(1, nb); a.m2 = pick(0, a.m1*a.g < n_k ? a.m1*a.g : n_k);
-    a.pack = (struct mra_pack) { .type = type, .k = malloc(n_k*D*es), .v = malloc(n_k*DV*es), .ldk = D, .ldv = DV, .kp = malloc((size_t) nb*a.g*D*es),
-        .k_range = calloc((size_t) np*2*D, 4), .k_mean = calloc((size_t) np*D, 4), .v_mean = malloc((size_t) nb*DV*4) };
-    for (int j = 0; j < n_k; j += 16*a.g) kern->pack(&a, j, j + 16*a.g < n_k ? j + 16*a.g : n_k, true, true);
+    struct block q = block_new(n_q, d, d + 8, MRA_F32), k = block_new(n_k, d, d + 24, type),
+                 v = block_new(n_k, dv, dv, type);
+    float * out[2] = { calloc((size_t) n_q * (dv + 3), 4), calloc((size_t) n_q * (dv + 3), 4) };
+    struct mra_head a = { .q = q.rows,
+        .k = k.rows,
+        .v = v.rows,
+        .n_q = n_q,
+        .n_k = n_k,
+        .d = d,
+        .dv = dv,
+        .scale = .3f,
+        .ld_out = dv + 3,
+        .g = pick(0, 1) ? 16 : 32,
+        .first_n = pick(0, 1),
+        .diag_n = pick(0, 3),
+        .bound = pick(0, 1),
+        .sparse = pick(0, 3) == 0,
+        .group = 8 * pick(1, 8) };
+    const int nb = (n_k + a.g - 1) / a.g, np = MRA_ROUND_UP(nb, MRA_PANEL);
+    a.m1 = pick(1, nb);
+    a.m2 = pick(0, a.m1 * a.g < n_k ? a.m1 * a.g : n_k);
+    a.pack = (struct mra_pack) { .type = type,
+        .k = malloc(n_k * D * es),
+        .v = malloc(n_k * DV * es),
+        .ldk = D,
+        .ldv = DV,
+        .kp = malloc((size_t) nb * a.g * D * es),
+        .k_range = calloc((size_t) np * 2 * D, 4),
+        .k_mean = calloc((size_t) np * D, 4),
+        .v_mean = malloc((size_t) nb * DV * 4) };
+    for (int j = 0; j < n_k; j += 16 * a.g) kern->pack(&a, j, j + 16 * a.g < n_k ? j + 16 * a.g : n_k, true, true);
     const size_t s1 = mra_attend_scratch(d, dv), s2 = mra_columns_scratch(d, dv, n_k, a.g, a.m1, a.m2, a.group);
     void * scratch = aligned_alloc(64, MRA_ROUND_UP(s1 > s2 ? s1 : s2, 64));
     int32_t cells[512];
     int n_cell = 0;
     const int g = 1 << pick(0, 5);
-    for (int y = 0; y*g < n_k; y++) if (pick(0, 2) == 0) cells[n_cell++] = y;
+    for (int y = 0; y * g < n_k; y++)
+        if (pick(0, 2) == 0) cells[n_cell++] = y;
     float state[300];
     for (int c = 0; c < dv; c++) state[c] = gauss();
-    state[dv] = pick(0, 1) ? 2*gauss() : -INFINITY; state[dv + 1] = state[dv] > -INFINITY ? 3 : 0;
+    state[dv] = pick(0, 1) ? 2 * gauss() : -INFINITY;
+    state[dv + 1] = state[dv] > -INFINITY ? 3 : 0;
     for (int mode = 0; mode < 3; mode++) {
         for (int t = 0; t < 2; t++) {
             const struct mra_kernels * kt = t ? &mra_kernels_ref : kern;
             a.out = out[t];
-            if (mode == 2) for (int x = 0; x*MRA_QUERY_BLOCK < n_q; x += a.group) kt->columns(&a, x, scratch);
-            else for (int i = 0; i < n_q; i += 50) kt->attend(&a, i, i + 50 < n_q ? i + 50 : n_q, mode ? cells : NULL, n_cell, g, mode ? state : NULL, scratch);
+            if (mode == 2)
+                for (int x = 0; x * MRA_QUERY_BLOCK < n_q; x += a.group) kt->columns(&a, x, scratch);
+            else
+                for (int i = 0; i < n_q; i += 50)
+                    kt->attend(&a, i, i + 50 < n_q ? i + 50 : n_q, mode ? cells : NULL, n_cell, g, mode ? state : NULL,
+                        scratch);
         }
-        const double e = worst(out[0], out[1], (size_t) n_q*(dv + 3));
-        CHECK(e <= 5e-5, "%s n_q %d n_k %d d %d dv %d %s g %d m1 %d m2 %d group %d: %.1e", mode == 0 ? "exact" : mode == 1 ? "cells" : "columns", n_q, n_k, d, dv,
-            type == MRA_F16 ? "f16" : "f32", mode == 1 ? g : a.g, a.m1, a.m2, a.group, e);
+        const double e = worst(out[0], out[1], (size_t) n_q * (dv + 3));
+        CHECK(e <= 5e-5, "%s n_q %d n_k %d d %d dv %d %s g %d m1 %d m2 %d group %d: %.1e",
+            mode == 0       ? "exact"
+                : mode == 1 ? "cells"
+                            : "columns",
+            n_q, n_k, d, dv, type == MRA_F16 ? "f16" : "f32", mode == 1 ? g : a.g, a.m1, a.m2, a.group, e);
     }
-    free(a.pack.k); free(a.pack.v); free(a.pack.kp); free(a.pack.k_range); free(a.pack.k_mean); free(a.pack.v_mean);
-    free(scratch); free(out[0]); free(out[1]); free(q.mem); free(k.mem); free(v.mem);
+    free(a.pack.k);
+    free(a.pack.v);
+    free(a.pack.kp);
+    free(a.pack.k_range);
+    free(a.pack.k_mean);
+    free(a.pack.v_mean);
+    free(scratch);
+    free(out[0]);
+    free(out[1]);
+    free(q.mem);
+    free(k.mem);
+    free(v.mem);
 }
 
 // ---- dense layers: Q8_0, Q4_0 blocks made by hand, floats
 
 enum { MAX_K = 640 };
-static void f16_to_float(const void * w, float * x, int64_t n) { for (int64_t i = 0; i < n; i++) x[i] = (float) half_value(((const uint16_t *) w)[i]); }
+static void f16_to_float(const void * w, float * x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) x[i] = (float) half_value(((const uint16_t *) w)[i]);
+}
 static void q8_0_to_float(const void * w, float * x, int64_t n) {
     const char * p = w;
-    for (int64_t i = 0; i < n; i++) { uint16_t d; memcpy(&d, p + i/32*34, 2); x[i] = (float) half_value(d)*(float) ((const int8_t *) p)[i/32*34 + 2 + i%32]; }
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t d;
+        memcpy(&d, p + i / 32 * 34, 2);
+        x[i] = (float) half_value(d) * (float) ((const int8_t *) p)[i / 32 * 34 + 2 + i % 32];
+    }
 }
 static void q4_0_to_float(const void * w, float * x, int64_t n) {
     const char * p = w;
     for (int64_t i = 0; i < n; i++) {
-        const uint8_t q = ((const uint8_t *) p)[i/32*18 + 2 + i%16];
+        const uint8_t q = ((const uint8_t *) p)[i / 32 * 18 + 2 + i % 16];
         uint16_t d;
-        memcpy(&d, p + i/32*18, 2);
-        x[i] = (float) half_value(d)*(float) ((i%32 < 16 ? q & 15 : q >> 4) - 8);
+        memcpy(&d, p + i / 32 * 18, 2);
+        x[i] = (float) half_value(d) * (float) ((i % 32 < 16 ? q & 15 : q >> 4) - 8);
     }
 }
 
 static void test_linear(void) {
-    static const struct { enum mra_weight_type type; int num, den; void (* to_float)(const void *, float *, int64_t); } types[] = {
-        { MRA_W_F32, 4, 1, NULL }, { MRA_W_F16, 2, 1, f16_to_float }, { MRA_W_Q8_0, 34, 32, q8_0_to_float }, { MRA_W_Q4_0, 18, 32, q4_0_to_float }, { MRA_W_ANY, 2, 1, f16_to_float },
+    static const struct {
+        enum mra_weight_type type;
+        int num, den;
+        void (*to_float)(const void *, float *, int64_t);
+    } types[] = {
+        { MRA_W_F32, 4, 1, NULL },
+        { MRA_W_F16, 2, 1, f16_to_float },
+        { MRA_W_Q8_0, 34, 32, q8_0_to_float },
+        { MRA_W_Q4_0, 18, 32, q4_0_to_float },
+        { MRA_W_ANY, 2, 1, f16_to_float },
     };
-    const int t = pick(0, 4), m = pick(1, 40), k = 32*pick(1, MAX_K/32), n = pick(1, 80);
-    const size_t row = (size_t) k*types[t].num/types[t].den;
+    const int t = pick(0, 4), m = pick(1, 40), k = 32 * pick(1, MAX_K / 32), n = pick(1, 80);
+    const size_t row = (size_t) k * types[t].num / types[t].den;
     const bool floats = t < 2;
-    char * w = malloc(row*n + 64);
-    for (size_t i = 0; i < row*n; i++) w[i] = (char) pick(t == 2 ? -127 : -128, 127);
-    for (size_t i = 0; i < (size_t) k*n; i++) {
+    char * w = malloc(row * n + 64);
+    for (size_t i = 0; i < row * n; i++) w[i] = (char) pick(t == 2 ? -127 : -128, 127);
+    for (size_t i = 0; i < (size_t) k * n; i++) {
         const uint16_t h = half_of(gauss());
         if (t == 0) ((float *) w)[i] = (float) half_value(h);
         if (t == 1 || t == 4) ((uint16_t *) w)[i] = h;
-        if (t == 2 && i%32 == 0) memcpy(w + i/32*34, &h, 2);
-        if (t == 3 && i%32 == 0) memcpy(w + i/32*18, &h, 2);
+        if (t == 2 && i % 32 == 0) memcpy(w + i / 32 * 34, &h, 2);
+        if (t == 3 && i % 32 == 0) memcpy(w + i / 32 * 18, &h, 2);
     }
-    struct block x = block_new(m, k, k + 8*pick(0, 1), MRA_F32), res = block_new(m, n, n, MRA_F32), b = block_new(1, n, n, MRA_F32);
-    float * y[2] = { calloc((size_t) m*n, 4), calloc((size_t) m*n, 4) };
-    const struct mra_weights weights = { w, row, row, types[t].type, types[t].to_float, pick(0, 1) ? (const float *) b.mem : NULL, n, 0 };
-    struct mra_linear a = { .x = x.mem, .res = pick(0, 1) ? res.mem : NULL, .stride_x = x.rows.stride, .stride_res = res.rows.stride, .stride_y = (size_t) n*4, .k = k,
-        .gelu = pick(0, 1), .floats = floats, .integers = !floats };
+    struct block x = block_new(m, k, k + 8 * pick(0, 1), MRA_F32), res = block_new(m, n, n, MRA_F32),
+                 b = block_new(1, n, n, MRA_F32);
+    float * y[2] = { calloc((size_t) m * n, 4), calloc((size_t) m * n, 4) };
+    const struct mra_weights weights = { w, row, row, types[t].type, types[t].to_float,
+        pick(0, 1) ? (const float *) b.mem : NULL, n, 0 };
+    struct mra_linear a = { .x = x.mem,
+        .res = pick(0, 1) ? res.mem : NULL,
+        .stride_x = x.rows.stride,
+        .stride_res = res.rows.stride,
+        .stride_y = (size_t) n * 4,
+        .k = k,
+        .gelu = pick(0, 1),
+        .floats = floats,
+        .integers = !floats };
     void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, floats), 64));
     for (int i = 0; i < 2; i++) {
         const struct mra_kernels * kt = i ? &mra_kernels_ref : kern;
@@ -169,23 +274,33 @@ static void test_linear(void) {
         kt->dense.linear_x(&a, 0, m, scratch);
         for (int c = 0; c < n; c += 64) kt->dense.linear(&a, &weights, 0, m, c, c + 64 < n ? c + 64 : n, scratch);
     }
-    const double e = worst(y[0], y[1], (size_t) m*n), tol = floats ? 2e-6 : strchr(kern->name, '-') ? 2e-2 : 2e-3;
+    const double e = worst(y[0], y[1], (size_t) m * n), tol = floats ? 2e-6 : strchr(kern->name, '-') ? 2e-2 : 2e-3;
     CHECK(e <= tol, "linear type %d m %d k %d n %d: %.1e", t, m, k, n, e);
     float * out[2] = { y[0], y[1] };
     kern->norm(out[0], (const float *) x.mem, (const float *) x.mem, (const float *) x.mem, n < k ? n : k, 1e-5f);
-    mra_kernels_ref.norm(out[1], (const float *) x.mem, (const float *) x.mem, (const float *) x.mem, n < k ? n : k, 1e-5f);
+    mra_kernels_ref.norm(
+        out[1], (const float *) x.mem, (const float *) x.mem, (const float *) x.mem, n < k ? n : k, 1e-5f);
     CHECK(worst(out[0], out[1], n < k ? n : k) <= 1e-5, "norm of %d", n < k ? n : k);
-    free(w); free(x.mem); free(res.mem); free(b.mem); free(y[0]); free(y[1]); free(scratch);
+    free(w);
+    free(x.mem);
+    free(res.mem);
+    free(b.mem);
+    free(y[0]);
+    free(y[1]);
+    free(scratch);
 }
 
 int main(int argc, char ** argv) {
     kern = argc > 1 ? mra_kernels_by_name(argv[1]) : mra_kernels_get();
-    if (!kern) { printf("skipped: kernels %s do not run here\n", argv[1]); return 77; }
+    if (!kern) {
+        printf("skipped: kernels %s do not run here\n", argv[1]);
+        return 77;
+    }
     const int percent = argc > 2 ? atoi(argv[2]) : 100;
-    for (int i = 0; i < 2*percent; i++)   test_pool_score();
-    for (int i = 0; i < 20*percent; i++)  test_select();
-    for (int i = 0; i < 6*percent/10; i++) test_head();
-    for (int i = 0; i < 3*percent; i++)   test_linear();
+    for (int i = 0; i < 2 * percent; i++) test_pool_score();
+    for (int i = 0; i < 20 * percent; i++) test_select();
+    for (int i = 0; i < 6 * percent / 10; i++) test_head();
+    for (int i = 0; i < 3 * percent; i++) test_linear();
     printf("test-kernels %s: %d checks, %d failed\n", kern->name, n_checks, n_failed);
     return n_failed ? 1 : 0;
 }

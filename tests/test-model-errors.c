@@ -1,4 +1,5 @@
-// Damaged and wrong GGUF files: each gives an error of one line, or a model that works. ggml itself must never get to complain.
+// Damaged and wrong GGUF files: each gives an error of one line, or a model that works. ggml itself must never get to
+// complain.
 #include "gguf-edit.h"
 #include "harness.h"
 #include "mra-encoder.h"
@@ -9,7 +10,7 @@
 
 static const char * dir;
 static char tmp[] = "/tmp/test-model-errors-XXXXXX", path[1100];
-static int  n_logged;
+static int n_logged;
 static char logged[256];
 
 static void on_log(enum ggml_log_level level, const char * text, void * user) {
@@ -27,22 +28,27 @@ static const char * golden(const char * name) {
 
 // a model that loads must also work
 static void use(struct mra_model * m, const char * what) {
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     struct mra_context_params p = mra_context_params_default();
     p.n_threads = 1;
     const struct mra_model_info info = mra_model_info(m);
     struct mra_context * ctx = mra_context_new(m, &p, &err);
-    struct mra_token_list list = {0};
-    int32_t ids[40] = {0};
+    struct mra_token_list list = { 0 };
+    int32_t ids[40] = { 0 };
     for (int i = 0; i < 40; i++) ids[i] = i % info.n_vocab;
     struct mra_seq seq = { .n = info.n_ctx < 40 ? info.n_ctx : 40, .ids = ids };
     struct mra_result r;
     CHECK(ctx, "%s: %s", what, err.msg);
-    CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_POOLED }, &r, &err) == MRA_OK, "%s: %s", what, err.msg);
-    if (info.n_class) CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_CLASS }, &r, &err) == MRA_OK, "%s: %s", what, err.msg);
-    if (mra_model_tokenize(m, "A text, <mask> or [MASK].", 25, "caf\xc3\xa9", 5, 0, &list, &err) == MRA_OK && list.n > 0) {
+    CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_POOLED }, &r, &err) == MRA_OK, "%s: %s",
+        what, err.msg);
+    if (info.n_class)
+        CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_CLASS }, &r, &err) == MRA_OK, "%s: %s",
+            what, err.msg);
+    if (mra_model_tokenize(m, "A text, <mask> or [MASK].", 25, "caf\xc3\xa9", 5, 0, &list, &err) == MRA_OK &&
+        list.n > 0) {
         seq = (struct mra_seq) { .n = (int) list.n, .tokens = list.data };
-        CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_TOKENS }, &r, &err) == MRA_OK, "%s: %s", what, err.msg);
+        CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_TOKENS }, &r, &err) == MRA_OK,
+            "%s: %s", what, err.msg);
     }
     for (int i = 0; i < info.n_class; i++) mra_model_label(m, i);
     mra_token_list_free(&list);
@@ -51,27 +57,34 @@ static void use(struct mra_model * m, const char * what) {
 
 // true: it loaded (and worked)
 static bool try_load(const char * file, const char * what) {
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     n_logged = 0;
     struct mra_model * m = mra_model_load(file, NULL, &err);
     CHECK(n_logged == 0, "%s: ggml complained: %s", what, logged);
     CHECK(m || (err.code != MRA_OK && err.msg[0] && !strchr(err.msg, '\n')), "%s: no message", what);
-    if (m) { use(m, what); mra_model_free(m); }
+    if (m) {
+        use(m, what);
+        mra_model_free(m);
+    }
     return m != NULL;
 }
 
 static void expect(const char * file, const char * what, enum mra_status code, const char * part) {
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     n_logged = 0;
     struct mra_model * m = mra_model_load(file, NULL, &err);
-    CHECK(!m && err.code == code && strstr(err.msg, part), "%s: code %d, '%s', expected %d, '...%s...'", what, (int) err.code, err.msg, (int) code, part);
+    CHECK(!m && err.code == code && strstr(err.msg, part), "%s: code %d, '%s', expected %d, '...%s...'", what,
+        (int) err.code, err.msg, (int) code, part);
     CHECK(n_logged == 0, "%s: ggml complained: %s", what, logged);
     mra_model_free(m);
 }
 
 static char * read_all(const char * file, size_t * n) {
     FILE * f = fopen(file, "rb");
-    if (!f) { perror(file); exit(1); }
+    if (!f) {
+        perror(file);
+        exit(1);
+    }
     fseek(f, 0, SEEK_END);
     *n = (size_t) ftell(f);
     rewind(f);
@@ -83,7 +96,10 @@ static char * read_all(const char * file, size_t * n) {
 
 static void write_all(const char * file, const void * data, size_t n) {
     FILE * f = fopen(file, "wb");
-    if (!f || fwrite(data, 1, n, f) != n || fclose(f) != 0) { perror(file); exit(1); }
+    if (!f || fwrite(data, 1, n, f) != n || fclose(f) != 0) {
+        perror(file);
+        exit(1);
+    }
 }
 
 static size_t header_size(const char * file) {
@@ -97,7 +113,7 @@ static size_t header_size(const char * file) {
 
 static void check_truncated(const char * name) {
     size_t n;
-    char * data = read_all(golden(name), &n), what[64];
+    char *data = read_all(golden(name), &n), what[64];
     const size_t head = header_size(golden(name));
     for (size_t at = 0; at < n; at += at < 64 ? 1 : at < head ? 61 : 4999) {
         write_all(path, data, at);
@@ -110,7 +126,7 @@ static void check_truncated(const char * name) {
 // one to four bytes of the header (some of the data) become others; small numbers and 0xff are the interesting ones
 static void check_flipped(const char * name, int n_tries, uint64_t seed) {
     size_t n;
-    char * data = read_all(golden(name), &n), what[64];
+    char *data = read_all(golden(name), &n), what[64];
     const size_t head = header_size(golden(name));
     static const unsigned char special[] = { 0, 1, 0xff, 0x80, 0x7f, 2, 9, 32 };
     write_all(path, data, n);
@@ -120,14 +136,15 @@ static void check_flipped(const char * name, int n_tries, uint64_t seed) {
         size_t at[4];
         const int n_bytes = rng_int(&seed, 1, 4);
         for (int k = 0; k < n_bytes; k++) {
-            at[k] = (size_t) (rng_uniform(&seed)*(float) (i % 10 ? head : n));
+            at[k] = (size_t) (rng_uniform(&seed) * (float) (i % 10 ? head : n));
             if (at[k] >= n) at[k] = n - 1;
             const unsigned char x = i % 2 ? special[rng_int(&seed, 0, 7)] : (unsigned char) rng_next(&seed);
             if (pwrite(fd, &x, 1, (off_t) at[k]) != 1) exit(1);
         }
         snprintf(what, sizeof(what), "%s, damage %d", name, i);
         n_loaded += try_load(path, what);
-        for (int k = 0; k < n_bytes; k++) if (pwrite(fd, data + at[k], 1, (off_t) at[k]) != 1) exit(1);
+        for (int k = 0; k < n_bytes; k++)
+            if (pwrite(fd, data + at[k], 1, (off_t) at[k]) != 1) exit(1);
     }
     close(fd);
     CHECK(try_load(path, name), "%s: not restored", name);
@@ -139,81 +156,107 @@ static void check_flipped(const char * name, int n_tries, uint64_t seed) {
 
 enum edit { KEY_DROP, KEY_U32, KEY_F32, KEY_STR, KEY_BOOL, TENSOR_DROP, TENSOR_SHAPE, TENSOR_TYPE, TENSOR_VECTOR };
 
-static const struct wrong { enum edit edit; const char * name; double a, b; const char * s; enum mra_status code; const char * part; } wrongs[] = {
-    { KEY_DROP, "general.architecture",                0, 0, NULL,   MRA_ERR_FORMAT,      "no key 'general.architecture'" },
-    { KEY_STR,  "general.architecture",                0, 0, "llama", MRA_ERR_UNSUPPORTED, "architecture 'llama'" },
-    { KEY_U32,  "general.architecture",                1, 0, NULL,   MRA_ERR_FORMAT,      "expected a string" },
-    { KEY_DROP, "bert.block_count",                    0, 0, NULL,   MRA_ERR_FORMAT,      "no key" },
-    { KEY_U32,  "bert.block_count",                    0, 0, NULL,   MRA_ERR_FORMAT,      "is not in 1.." },
-    { KEY_U32,  "bert.block_count",                    3, 0, NULL,   MRA_ERR_FORMAT,      "no tensor 'blk.2." },
-    { KEY_U32,  "bert.block_count",                 4e9, 0, NULL,   MRA_ERR_FORMAT,      "is not in 1.." },
-    { KEY_F32,  "bert.block_count",                    2, 0, NULL,   MRA_ERR_FORMAT,      "expected an integer" },
-    { KEY_STR,  "bert.block_count",                    0, 0, "2",    MRA_ERR_FORMAT,      "expected an integer" },
-    { KEY_U32,  "bert.embedding_length",              48, 0, NULL,   MRA_ERR_FORMAT,      "shape" },
-    { KEY_U32,  "bert.embedding_length",      4000000000, 0, NULL,   MRA_ERR_FORMAT,      "is not in" },
-    { KEY_U32,  "bert.feed_forward_length",           95, 0, NULL,   MRA_ERR_FORMAT,      "shape" },
-    { KEY_U32,  "bert.attention.head_count",           0, 0, NULL,   MRA_ERR_FORMAT,      "is not in" },
-    { KEY_U32,  "bert.attention.head_count",           3, 0, NULL,   MRA_ERR_FORMAT,      "no multiple of 3 heads" },
-    { KEY_U32,  "bert.attention.head_count",          16, 0, NULL,   MRA_ERR_UNSUPPORTED, "heads of 4 channels" },
-    { KEY_U32,  "bert.attention.head_count_kv",        1, 0, NULL,   MRA_ERR_FORMAT,      "head_count_kv" },
-    { KEY_U32,  "bert.context_length",                 0, 0, NULL,   MRA_ERR_FORMAT,      "is not in" },
-    { KEY_U32,  "bert.context_length",            100000, 0, NULL,   MRA_ERR_FORMAT,      "positions" },
-    { KEY_F32,  "bert.attention.layer_norm_epsilon",  -1, 0, NULL,   MRA_ERR_FORMAT,      "epsilon" },
-    { KEY_F32,  "bert.attention.layer_norm_epsilon", NAN, 0, NULL,   MRA_ERR_FORMAT,      "epsilon" },
-    { KEY_BOOL, "bert.attention.causal",               1, 0, NULL,   MRA_ERR_UNSUPPORTED, "causal" },
-    { KEY_U32,  "bert.pooling_type",                   9, 0, NULL,   MRA_ERR_FORMAT,      "is not in" },
-    { KEY_U32,  "bert.classifier.pooling_type",        1, 0, NULL,   MRA_ERR_UNSUPPORTED, "classifier of the mean" },
-    { KEY_STR,  "mra.activation",                      0, 0, "mish", MRA_ERR_UNSUPPORTED, "'mish'" },
-    { KEY_STR,  "mra.pooling",                         0, 0, "best", MRA_ERR_UNSUPPORTED, "'best'" },
-    { KEY_U32,  "mra.max_length",                  70000, 0, NULL,   MRA_ERR_FORMAT,      "mra.max_length" },
-    { KEY_U32,  "mra.attention.block_per_row",         0, 0, NULL,   MRA_ERR_FORMAT,      "is not in" },
-    { KEY_STR,  "bert.classifier.output_labels",       0, 0, "one",  MRA_ERR_FORMAT,      "array of strings" },
-    { KEY_DROP, "tokenizer.ggml.model",                0, 0, NULL,   MRA_ERR_FORMAT,      "no tokenizer.ggml.model" },
-    { KEY_STR,  "tokenizer.ggml.model",                0, 0, "rwkv", MRA_ERR_UNSUPPORTED, "tokenizer 'rwkv'" },
-    { KEY_STR,  "tokenizer.ggml.model",                0, 0, "t5",   MRA_ERR_FORMAT,      "scores" },
-    { KEY_DROP, "tokenizer.ggml.tokens",               0, 0, NULL,   MRA_ERR_FORMAT,      "no tokenizer.ggml.tokens" },
-    { KEY_U32,  "tokenizer.ggml.tokens",               1, 0, NULL,   MRA_ERR_FORMAT,      "array of strings" },
-    { KEY_U32,  "tokenizer.ggml.token_type",           1, 0, NULL,   MRA_ERR_FORMAT,      "expected an array" },
-    { KEY_U32,  "tokenizer.ggml.mask_token_id",      300, 0, NULL,   MRA_ERR_FORMAT,      "is not in 0..299" },
-    { TENSOR_DROP,   "token_embd.weight",              0, 0, NULL,   MRA_ERR_FORMAT,      "no tensor 'token_embd.weight'" },
-    { TENSOR_DROP,   "position_embd.weight",           0, 0, NULL,   MRA_ERR_FORMAT,      "no tensor" },
-    { TENSOR_DROP,   "token_embd_norm.bias",           0, 0, NULL,   MRA_ERR_FORMAT,      "no tensor" },
-    { TENSOR_DROP,   "blk.1.attn_k.weight",            0, 0, NULL,   MRA_ERR_FORMAT,      "no tensor 'blk.1.attn_k.weight'" },
-    { TENSOR_DROP,   "mlm.norm.weight",                0, 0, NULL,   MRA_ERR_FORMAT,      "no tensor" },
-    { TENSOR_DROP,   "mlm.output.bias",                0, 0, NULL,   MRA_ERR_FORMAT,      "no tensor" },
-    { TENSOR_SHAPE,  "token_embd.weight",             64, 299, NULL, MRA_ERR_FORMAT,      "" },
-    { TENSOR_SHAPE,  "token_embd.weight",             32, 300, NULL, MRA_ERR_FORMAT,      "has shape [32, 300" },
-    { TENSOR_SHAPE,  "blk.0.attn_q.weight",           64, 32, NULL,  MRA_ERR_FORMAT,      "expected [64, 64]" },
-    { TENSOR_SHAPE,  "blk.0.ffn_up.weight",           64, 64, NULL,  MRA_ERR_FORMAT,      "has shape" },
-    { TENSOR_SHAPE,  "cls.output.weight",             32, 3, NULL,   MRA_ERR_FORMAT,      "has shape" },
-    { TENSOR_SHAPE,  "blk.0.attn_q.bias",             64, 2, NULL,   MRA_ERR_FORMAT,      "has shape" },
-    { TENSOR_VECTOR, "blk.1.layer_output_norm.weight", 8, 0, NULL,   MRA_ERR_FORMAT,      "has shape" },
-    { TENSOR_TYPE,   "blk.0.attn_q.weight", GGML_TYPE_I32, 0, NULL,  MRA_ERR_UNSUPPORTED, "is i32" },
-    { TENSOR_TYPE,   "blk.0.attn_q.bias",   GGML_TYPE_F16, 0, NULL,  MRA_ERR_UNSUPPORTED, "is f16" },
-    { TENSOR_TYPE,   "token_embd.weight",   GGML_TYPE_Q8_K, 0, NULL, MRA_ERR_FORMAT,      "" },
+static const struct wrong {
+    enum edit edit;
+    const char * name;
+    double a, b;
+    const char * s;
+    enum mra_status code;
+    const char * part;
+} wrongs[] = {
+    { KEY_DROP, "general.architecture", 0, 0, NULL, MRA_ERR_FORMAT, "no key 'general.architecture'" },
+    { KEY_STR, "general.architecture", 0, 0, "llama", MRA_ERR_UNSUPPORTED, "architecture 'llama'" },
+    { KEY_U32, "general.architecture", 1, 0, NULL, MRA_ERR_FORMAT, "expected a string" },
+    { KEY_DROP, "bert.block_count", 0, 0, NULL, MRA_ERR_FORMAT, "no key" },
+    { KEY_U32, "bert.block_count", 0, 0, NULL, MRA_ERR_FORMAT, "is not in 1.." },
+    { KEY_U32, "bert.block_count", 3, 0, NULL, MRA_ERR_FORMAT, "no tensor 'blk.2." },
+    { KEY_U32, "bert.block_count", 4e9, 0, NULL, MRA_ERR_FORMAT, "is not in 1.." },
+    { KEY_F32, "bert.block_count", 2, 0, NULL, MRA_ERR_FORMAT, "expected an integer" },
+    { KEY_STR, "bert.block_count", 0, 0, "2", MRA_ERR_FORMAT, "expected an integer" },
+    { KEY_U32, "bert.embedding_length", 48, 0, NULL, MRA_ERR_FORMAT, "shape" },
+    { KEY_U32, "bert.embedding_length", 4000000000, 0, NULL, MRA_ERR_FORMAT, "is not in" },
+    { KEY_U32, "bert.feed_forward_length", 95, 0, NULL, MRA_ERR_FORMAT, "shape" },
+    { KEY_U32, "bert.attention.head_count", 0, 0, NULL, MRA_ERR_FORMAT, "is not in" },
+    { KEY_U32, "bert.attention.head_count", 3, 0, NULL, MRA_ERR_FORMAT, "no multiple of 3 heads" },
+    { KEY_U32, "bert.attention.head_count", 16, 0, NULL, MRA_ERR_UNSUPPORTED, "heads of 4 channels" },
+    { KEY_U32, "bert.attention.head_count_kv", 1, 0, NULL, MRA_ERR_FORMAT, "head_count_kv" },
+    { KEY_U32, "bert.context_length", 0, 0, NULL, MRA_ERR_FORMAT, "is not in" },
+    { KEY_U32, "bert.context_length", 100000, 0, NULL, MRA_ERR_FORMAT, "positions" },
+    { KEY_F32, "bert.attention.layer_norm_epsilon", -1, 0, NULL, MRA_ERR_FORMAT, "epsilon" },
+    { KEY_F32, "bert.attention.layer_norm_epsilon", NAN, 0, NULL, MRA_ERR_FORMAT, "epsilon" },
+    { KEY_BOOL, "bert.attention.causal", 1, 0, NULL, MRA_ERR_UNSUPPORTED, "causal" },
+    { KEY_U32, "bert.pooling_type", 9, 0, NULL, MRA_ERR_FORMAT, "is not in" },
+    { KEY_U32, "bert.classifier.pooling_type", 1, 0, NULL, MRA_ERR_UNSUPPORTED, "classifier of the mean" },
+    { KEY_STR, "mra.activation", 0, 0, "mish", MRA_ERR_UNSUPPORTED, "'mish'" },
+    { KEY_STR, "mra.pooling", 0, 0, "best", MRA_ERR_UNSUPPORTED, "'best'" },
+    { KEY_U32, "mra.max_length", 70000, 0, NULL, MRA_ERR_FORMAT, "mra.max_length" },
+    { KEY_U32, "mra.attention.block_per_row", 0, 0, NULL, MRA_ERR_FORMAT, "is not in" },
+    { KEY_STR, "bert.classifier.output_labels", 0, 0, "one", MRA_ERR_FORMAT, "array of strings" },
+    { KEY_DROP, "tokenizer.ggml.model", 0, 0, NULL, MRA_ERR_FORMAT, "no tokenizer.ggml.model" },
+    { KEY_STR, "tokenizer.ggml.model", 0, 0, "rwkv", MRA_ERR_UNSUPPORTED, "tokenizer 'rwkv'" },
+    { KEY_STR, "tokenizer.ggml.model", 0, 0, "t5", MRA_ERR_FORMAT, "scores" },
+    { KEY_DROP, "tokenizer.ggml.tokens", 0, 0, NULL, MRA_ERR_FORMAT, "no tokenizer.ggml.tokens" },
+    { KEY_U32, "tokenizer.ggml.tokens", 1, 0, NULL, MRA_ERR_FORMAT, "array of strings" },
+    { KEY_U32, "tokenizer.ggml.token_type", 1, 0, NULL, MRA_ERR_FORMAT, "expected an array" },
+    { KEY_U32, "tokenizer.ggml.mask_token_id", 300, 0, NULL, MRA_ERR_FORMAT, "is not in 0..299" },
+    { TENSOR_DROP, "token_embd.weight", 0, 0, NULL, MRA_ERR_FORMAT, "no tensor 'token_embd.weight'" },
+    { TENSOR_DROP, "position_embd.weight", 0, 0, NULL, MRA_ERR_FORMAT, "no tensor" },
+    { TENSOR_DROP, "token_embd_norm.bias", 0, 0, NULL, MRA_ERR_FORMAT, "no tensor" },
+    { TENSOR_DROP, "blk.1.attn_k.weight", 0, 0, NULL, MRA_ERR_FORMAT, "no tensor 'blk.1.attn_k.weight'" },
+    { TENSOR_DROP, "mlm.norm.weight", 0, 0, NULL, MRA_ERR_FORMAT, "no tensor" },
+    { TENSOR_DROP, "mlm.output.bias", 0, 0, NULL, MRA_ERR_FORMAT, "no tensor" },
+    { TENSOR_SHAPE, "token_embd.weight", 64, 299, NULL, MRA_ERR_FORMAT, "" },
+    { TENSOR_SHAPE, "token_embd.weight", 32, 300, NULL, MRA_ERR_FORMAT, "has shape [32, 300" },
+    { TENSOR_SHAPE, "blk.0.attn_q.weight", 64, 32, NULL, MRA_ERR_FORMAT, "expected [64, 64]" },
+    { TENSOR_SHAPE, "blk.0.ffn_up.weight", 64, 64, NULL, MRA_ERR_FORMAT, "has shape" },
+    { TENSOR_SHAPE, "cls.output.weight", 32, 3, NULL, MRA_ERR_FORMAT, "has shape" },
+    { TENSOR_SHAPE, "blk.0.attn_q.bias", 64, 2, NULL, MRA_ERR_FORMAT, "has shape" },
+    { TENSOR_VECTOR, "blk.1.layer_output_norm.weight", 8, 0, NULL, MRA_ERR_FORMAT, "has shape" },
+    { TENSOR_TYPE, "blk.0.attn_q.weight", GGML_TYPE_I32, 0, NULL, MRA_ERR_UNSUPPORTED, "is i32" },
+    { TENSOR_TYPE, "blk.0.attn_q.bias", GGML_TYPE_F16, 0, NULL, MRA_ERR_UNSUPPORTED, "is f16" },
+    { TENSOR_TYPE, "token_embd.weight", GGML_TYPE_Q8_K, 0, NULL, MRA_ERR_FORMAT, "" },
 };
 
 static void apply(struct gguf_edit * e, const struct wrong * w) {
     struct ggml_tensor * t;
     switch (w->edit) {
         case KEY_DROP: gguf_remove_key(e->kv, w->name); break;
-        case KEY_U32:  gguf_remove_key(e->kv, w->name); gguf_set_val_u32(e->kv, w->name, (uint32_t) w->a); break;
-        case KEY_F32:  gguf_remove_key(e->kv, w->name); gguf_set_val_f32(e->kv, w->name, (float) w->a);    break;
-        case KEY_BOOL: gguf_remove_key(e->kv, w->name); gguf_set_val_bool(e->kv, w->name, w->a != 0);      break;
-        case KEY_STR:  gguf_remove_key(e->kv, w->name); gguf_set_val_str(e->kv, w->name, w->s);            break;
-        case TENSOR_DROP:   gguf_edit_drop(e, w->name); break;
-        case TENSOR_SHAPE:  gguf_edit_drop(e, w->name); gguf_edit_add(e, w->name, GGML_TYPE_F32, (int64_t) w->a, (int64_t) w->b); break;
-        case TENSOR_VECTOR: gguf_edit_drop(e, w->name); gguf_edit_add(e, w->name, GGML_TYPE_F32, (int64_t) w->a, 0); break;
+        case KEY_U32:
+            gguf_remove_key(e->kv, w->name);
+            gguf_set_val_u32(e->kv, w->name, (uint32_t) w->a);
+            break;
+        case KEY_F32:
+            gguf_remove_key(e->kv, w->name);
+            gguf_set_val_f32(e->kv, w->name, (float) w->a);
+            break;
+        case KEY_BOOL:
+            gguf_remove_key(e->kv, w->name);
+            gguf_set_val_bool(e->kv, w->name, w->a != 0);
+            break;
+        case KEY_STR:
+            gguf_remove_key(e->kv, w->name);
+            gguf_set_val_str(e->kv, w->name, w->s);
+            break;
+        case TENSOR_DROP: gguf_edit_drop(e, w->name); break;
+        case TENSOR_SHAPE:
+            gguf_edit_drop(e, w->name);
+            gguf_edit_add(e, w->name, GGML_TYPE_F32, (int64_t) w->a, (int64_t) w->b);
+            break;
+        case TENSOR_VECTOR:
+            gguf_edit_drop(e, w->name);
+            gguf_edit_add(e, w->name, GGML_TYPE_F32, (int64_t) w->a, 0);
+            break;
         case TENSOR_TYPE:
             t = gguf_edit_find(e, w->name);
             gguf_edit_drop(e, w->name);
-            gguf_edit_add(e, w->name, (enum ggml_type) (int) w->a, (int) w->a == GGML_TYPE_Q8_K ? 256 : t->ne[0], ggml_n_dims(t) > 1 ? t->ne[1] : 0);
+            gguf_edit_add(e, w->name, (enum ggml_type)(int) w->a, (int) w->a == GGML_TYPE_Q8_K ? 256 : t->ne[0],
+                ggml_n_dims(t) > 1 ? t->ne[1] : 0);
             break;
     }
 }
 
 static void check_wrong(void) {
-    for (size_t i = 0; i < sizeof(wrongs)/sizeof(wrongs[0]); i++) {
+    for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
         struct gguf_edit e = gguf_edit_open(golden("roberta"));
         char what[128];
         apply(&e, &wrongs[i]);
@@ -226,7 +269,8 @@ static void check_wrong(void) {
 
 // what takes more than one change
 static void check_more(void) {
-    static const char * const mlm[] = { "mlm.dense.weight", "mlm.dense.bias", "mlm.norm.weight", "mlm.norm.bias", "mlm.output.bias" };
+    static const char * const mlm[] = { "mlm.dense.weight", "mlm.dense.bias", "mlm.norm.weight", "mlm.norm.bias",
+        "mlm.output.bias" };
     struct gguf_edit e = gguf_edit_open(golden("roberta"));
     for (int i = 0; i < 5; i++) gguf_edit_drop(&e, mlm[i]);
     gguf_edit_drop(&e, "token_embd.weight");
@@ -259,25 +303,42 @@ static void check_more(void) {
     gguf_edit_write(&e, path);
     gguf_edit_free(&e);
     struct mra_model * m = mra_model_load(path, NULL, NULL);
-    CHECK(m && mra_model_info(m).n_class == 3 && !mra_model_label(m, 0) && !mra_model_label(m, 2), "one label for three classes");
+    CHECK(m && mra_model_info(m).n_class == 3 && !mra_model_label(m, 0) && !mra_model_label(m, 2),
+        "one label for three classes");
     mra_model_free(m);
 }
 
 // headers no writer makes
-struct bytes { unsigned char data[512]; size_t n; };
-static void put(struct bytes * b, const void * x, size_t n) { memcpy(b->data + b->n, x, n); b->n += n; }
+struct bytes {
+    unsigned char data[512];
+    size_t n;
+};
+static void put(struct bytes * b, const void * x, size_t n) {
+    memcpy(b->data + b->n, x, n);
+    b->n += n;
+}
 static void put_u32(struct bytes * b, uint32_t x) { put(b, &x, 4); }
 static void put_u64(struct bytes * b, uint64_t x) { put(b, &x, 8); }
-static void put_str(struct bytes * b, const char * s) { put_u64(b, strlen(s)); put(b, s, strlen(s)); }
+static void put_str(struct bytes * b, const char * s) {
+    put_u64(b, strlen(s));
+    put(b, s, strlen(s));
+}
 static struct bytes header(uint32_t version, uint64_t n_tensors, uint64_t n_kv) {
-    struct bytes b = {0};
-    put(&b, "GGUF", 4); put_u32(&b, version); put_u64(&b, n_tensors); put_u64(&b, n_kv);
+    struct bytes b = { 0 };
+    put(&b, "GGUF", 4);
+    put_u32(&b, version);
+    put_u64(&b, n_tensors);
+    put_u64(&b, n_kv);
     return b;
 }
-static void put_tensor(struct bytes * b, const char * name, uint32_t n_dims, uint64_t ne0, uint64_t ne1, uint32_t type, uint64_t offset) {
-    put_str(b, name); put_u32(b, n_dims); put_u64(b, ne0);
+static void put_tensor(
+    struct bytes * b, const char * name, uint32_t n_dims, uint64_t ne0, uint64_t ne1, uint32_t type, uint64_t offset) {
+    put_str(b, name);
+    put_u32(b, n_dims);
+    put_u64(b, ne0);
     if (n_dims > 1) put_u64(b, ne1);
-    put_u32(b, type); put_u64(b, offset);
+    put_u32(b, type);
+    put_u64(b, offset);
 }
 static void try_bytes(struct bytes b, const char * what, const char * part) {
     b.n += 96; // zeros: padding and some data
@@ -287,52 +348,130 @@ static void try_bytes(struct bytes b, const char * what, const char * part) {
 
 static void check_headers(void) {
     struct bytes b;
-    write_all(path, "", 0);            expect(path, "empty", MRA_ERR_FORMAT, "empty");
-    write_all(path, "GGUX1234567", 11); expect(path, "magic", MRA_ERR_FORMAT, "not a GGUF file");
+    write_all(path, "", 0);
+    expect(path, "empty", MRA_ERR_FORMAT, "empty");
+    write_all(path, "GGUX1234567", 11);
+    expect(path, "magic", MRA_ERR_FORMAT, "not a GGUF file");
     try_bytes(header(1, 0, 0), "version 1", "version 1");
     try_bytes(header(4, 0, 0), "version 4", "version 4");
     try_bytes(header(0x03000000, 0, 0), "other endian", "version");
     try_bytes(header(3, UINT64_MAX, 0), "tensors", "at most");
     try_bytes(header(3, 0, 1ull << 60), "keys", "at most");
-    b = header(3, 0, 1); put_str(&b, "");                                            try_bytes(b, "empty key", "no valid name");
-    b = header(3, 0, 1); put_u64(&b, UINT64_MAX);                                    try_bytes(b, "long key", "ends inside key");
-    b = header(3, 0, 1); put_str(&b, "k"); put_u32(&b, 13);                          try_bytes(b, "type 13", "unknown type");
-    b = header(3, 0, 1); put_str(&b, "k"); put_u32(&b, 9); put_u32(&b, 9);           try_bytes(b, "array of arrays", "unknown type");
-    b = header(3, 0, 1); put_str(&b, "k"); put_u32(&b, 9); put_u32(&b, 8); put_u64(&b, 1ull << 61); try_bytes(b, "strings", "ends inside key");
-    b = header(3, 0, 1); put_str(&b, "k"); put_u32(&b, 9); put_u32(&b, 11); put_u64(&b, 1ull << 61); try_bytes(b, "numbers", "ends inside key");
-    b = header(3, 0, 2); for (int i = 0; i < 2; i++) { put_str(&b, "k"); put_u32(&b, 4); put_u32(&b, 1); } try_bytes(b, "twice", "duplicate key 'k'");
-    b = header(3, 0, 1); put_str(&b, "general.alignment"); put_u32(&b, 4); put_u32(&b, 0);  try_bytes(b, "alignment 0", "power of two");
-    b = header(3, 0, 1); put_str(&b, "general.alignment"); put_u32(&b, 4); put_u32(&b, 48); try_bytes(b, "alignment 48", "power of two");
-    b = header(3, 0, 1); put_str(&b, "general.alignment"); put_u32(&b, 6); put_u32(&b, 48); try_bytes(b, "alignment f32", "not a u32");
-    b = header(3, 1, 0); put_tensor(&b, "t", 2, 4, 0, 0, 0);                         try_bytes(b, "zero rows", "impossible shape");
-    b = header(3, 1, 0); put_tensor(&b, "t", 1, 0, 0, 0, 0);                         try_bytes(b, "zero columns", "impossible shape");
-    b = header(3, 1, 0); put_tensor(&b, "t", 2, 1ull << 40, 1ull << 40, 0, 0);       try_bytes(b, "overflow", "impossible shape");
-    b = header(3, 1, 0); put_tensor(&b, "t", 2, UINT64_MAX, 1, 0, 0);                try_bytes(b, "negative", "impossible shape");
-    b = header(3, 1, 0); put_tensor(&b, "t", 5, 1, 1, 0, 0);                         try_bytes(b, "dimensions", "5 dimensions");
-    b = header(3, 1, 0); put_tensor(&b, "t", 1, 32, 0, 4, 0);                        try_bytes(b, "removed type", "unknown type");
-    b = header(3, 1, 0); put_tensor(&b, "t", 1, 32, 0, 12345, 0);                    try_bytes(b, "type", "unknown type");
-    b = header(3, 1, 0); put_tensor(&b, "t", 1, 33, 0, 8, 0);                        try_bytes(b, "row of q8_0", "no multiple");
-    b = header(3, 1, 0); put_tensor(&b, "t", 1, 4, 0, 0, 32);                        try_bytes(b, "offset", "offset 32");
-    b = header(3, 1, 0); put_tensor(&b, "t", 1, 1 << 12, 0, 0, 0);                   try_bytes(b, "data", "in the file");
-    b = header(3, 1, 0); put_tensor(&b, "t", 1, 24, 0, 0, 0);                        try_bytes(b, "data end", "cut off");
-    b = header(3, 2, 0); put_tensor(&b, "t", 1, 4, 0, 0, 0); put_tensor(&b, "t", 1, 4, 0, 0, 32); try_bytes(b, "tensor twice", "duplicate tensor 't'");
-    b = header(3, 1, 0); put_tensor(&b, "0123456789012345678901234567890123456789012345678901234567890123", 1, 4, 0, 0, 0); try_bytes(b, "name", "no valid name");
+    b = header(3, 0, 1);
+    put_str(&b, "");
+    try_bytes(b, "empty key", "no valid name");
+    b = header(3, 0, 1);
+    put_u64(&b, UINT64_MAX);
+    try_bytes(b, "long key", "ends inside key");
+    b = header(3, 0, 1);
+    put_str(&b, "k");
+    put_u32(&b, 13);
+    try_bytes(b, "type 13", "unknown type");
+    b = header(3, 0, 1);
+    put_str(&b, "k");
+    put_u32(&b, 9);
+    put_u32(&b, 9);
+    try_bytes(b, "array of arrays", "unknown type");
+    b = header(3, 0, 1);
+    put_str(&b, "k");
+    put_u32(&b, 9);
+    put_u32(&b, 8);
+    put_u64(&b, 1ull << 61);
+    try_bytes(b, "strings", "ends inside key");
+    b = header(3, 0, 1);
+    put_str(&b, "k");
+    put_u32(&b, 9);
+    put_u32(&b, 11);
+    put_u64(&b, 1ull << 61);
+    try_bytes(b, "numbers", "ends inside key");
+    b = header(3, 0, 2);
+    for (int i = 0; i < 2; i++) {
+        put_str(&b, "k");
+        put_u32(&b, 4);
+        put_u32(&b, 1);
+    }
+    try_bytes(b, "twice", "duplicate key 'k'");
+    b = header(3, 0, 1);
+    put_str(&b, "general.alignment");
+    put_u32(&b, 4);
+    put_u32(&b, 0);
+    try_bytes(b, "alignment 0", "power of two");
+    b = header(3, 0, 1);
+    put_str(&b, "general.alignment");
+    put_u32(&b, 4);
+    put_u32(&b, 48);
+    try_bytes(b, "alignment 48", "power of two");
+    b = header(3, 0, 1);
+    put_str(&b, "general.alignment");
+    put_u32(&b, 6);
+    put_u32(&b, 48);
+    try_bytes(b, "alignment f32", "not a u32");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 2, 4, 0, 0, 0);
+    try_bytes(b, "zero rows", "impossible shape");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 1, 0, 0, 0, 0);
+    try_bytes(b, "zero columns", "impossible shape");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 2, 1ull << 40, 1ull << 40, 0, 0);
+    try_bytes(b, "overflow", "impossible shape");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 2, UINT64_MAX, 1, 0, 0);
+    try_bytes(b, "negative", "impossible shape");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 5, 1, 1, 0, 0);
+    try_bytes(b, "dimensions", "5 dimensions");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 1, 32, 0, 4, 0);
+    try_bytes(b, "removed type", "unknown type");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 1, 32, 0, 12345, 0);
+    try_bytes(b, "type", "unknown type");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 1, 33, 0, 8, 0);
+    try_bytes(b, "row of q8_0", "no multiple");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 1, 4, 0, 0, 32);
+    try_bytes(b, "offset", "offset 32");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 1, 1 << 12, 0, 0, 0);
+    try_bytes(b, "data", "in the file");
+    b = header(3, 1, 0);
+    put_tensor(&b, "t", 1, 24, 0, 0, 0);
+    try_bytes(b, "data end", "cut off");
+    b = header(3, 2, 0);
+    put_tensor(&b, "t", 1, 4, 0, 0, 0);
+    put_tensor(&b, "t", 1, 4, 0, 0, 32);
+    try_bytes(b, "tensor twice", "duplicate tensor 't'");
+    b = header(3, 1, 0);
+    put_tensor(&b, "0123456789012345678901234567890123456789012345678901234567890123", 1, 4, 0, 0, 0);
+    try_bytes(b, "name", "no valid name");
     expect("/nonexistent/model.gguf", "missing", MRA_ERR_IO, "No such file");
     expect(tmp, "folder", MRA_ERR_IO, "directory");
     expect("/dev/null", "device", MRA_ERR_IO, "regular");
-    struct mra_error err = {0};
+    struct mra_error err = { 0 };
     if (!ggml_backend_reg_by_name("CUDA")) {
-        CHECK(!mra_model_load(golden("roberta"), &(struct mra_model_params) { .device = "cuda" }, &err) && strstr(err.msg, "ggml was built without CUDA"), "device: %s", err.msg);
+        CHECK(!mra_model_load(golden("roberta"), &(struct mra_model_params) { .device = "cuda" }, &err) &&
+                strstr(err.msg, "ggml was built without CUDA"),
+            "device: %s", err.msg);
     }
-    CHECK(!mra_model_load(golden("roberta"), &(struct mra_model_params) { .device = "warp9" }, &err) && strstr(err.msg, "warp9"), "device: %s", err.msg);
+    CHECK(!mra_model_load(golden("roberta"), &(struct mra_model_params) { .device = "warp9" }, &err) &&
+            strstr(err.msg, "warp9"),
+        "device: %s", err.msg);
     CHECK(!mra_model_load(NULL, NULL, &err) && err.code == MRA_ERR_ARG, "no path");
     CHECK(!mra_model_load("/nonexistent", NULL, NULL), "no error asked for");
 }
 
 int main(int argc, char ** argv) {
-    if (argc < 2) { fprintf(stderr, "usage: %s golden/models [damages per model [seed]]\n", argv[0]); return 2; }
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s golden/models [damages per model [seed]]\n", argv[0]);
+        return 2;
+    }
     dir = argv[1];
-    if (!mkdtemp(tmp)) { perror(tmp); return 1; }
+    if (!mkdtemp(tmp)) {
+        perror(tmp);
+        return 1;
+    }
     snprintf(path, sizeof(path), "%s/x.gguf", tmp);
     ggml_log_set(on_log, NULL);
     const int n = argc > 2 ? atoi(argv[2]) : 2000;

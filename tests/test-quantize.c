@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char * dir, * program;
+static const char *dir, *program;
 static char tmp[] = "/tmp/test-quantize-XXXXXX", in[1100], out[1100], other[1100];
 
 static bool exists(const char * path) { return access(path, F_OK) == 0; }
@@ -20,7 +20,10 @@ static int n_files(void) {
     int n = -1;
     snprintf(cmd, sizeof(cmd), "ls '%s' | wc -l", tmp);
     FILE * f = popen(cmd, "r");
-    if (f) { if (fscanf(f, "%d", &n) != 1) n = -1; pclose(f); }
+    if (f) {
+        if (fscanf(f, "%d", &n) != 1) n = -1;
+        pclose(f);
+    }
     return n;
 }
 
@@ -28,8 +31,8 @@ static int n_files(void) {
 
 static float * floats(const struct ggml_tensor * t) {
     const int64_t n = ggml_nelements(t);
-    float * x = malloc((size_t) n*sizeof(float));
-    if (t->type == GGML_TYPE_F32) memcpy(x, t->data, (size_t) n*sizeof(float));
+    float * x = malloc((size_t) n * sizeof(float));
+    if (t->type == GGML_TYPE_F32) memcpy(x, t->data, (size_t) n * sizeof(float));
     else ggml_get_type_traits(t->type)->to_float(t->data, x, n);
     return x;
 }
@@ -40,16 +43,23 @@ static void make_input(void) {
     snprintf(golden, sizeof(golden), "%s/roberta.gguf", dir);
     struct gguf_edit e = gguf_edit_open(golden);
     uint64_t seed = 3;
-    const struct { const char * name; enum ggml_type type; int64_t ne0, ne1; } extra[] = {
-        { "extra.a.weight", GGML_TYPE_F32, 512, 37 }, { "extra.b.weight", GGML_TYPE_F16, 256, 5 }, { "extra.c.weight", GGML_TYPE_F32, 40, 9 }, { "extra.d.weight", GGML_TYPE_BF16, 96, 64 },
+    const struct {
+        const char * name;
+        enum ggml_type type;
+        int64_t ne0, ne1;
+    } extra[] = {
+        { "extra.a.weight", GGML_TYPE_F32, 512, 37 },
+        { "extra.b.weight", GGML_TYPE_F16, 256, 5 },
+        { "extra.c.weight", GGML_TYPE_F32, 40, 9 },
+        { "extra.d.weight", GGML_TYPE_BF16, 96, 64 },
     };
     for (int i = 0; i < 4; i++) {
         struct ggml_tensor * t = gguf_edit_add(&e, extra[i].name, extra[i].type, extra[i].ne0, extra[i].ne1);
         for (int64_t k = 0; k < ggml_nelements(t); k++) {
             const float x = rng_normal(&seed);
-            if (t->type == GGML_TYPE_F32)      ((float *) t->data)[k] = x;
+            if (t->type == GGML_TYPE_F32) ((float *) t->data)[k] = x;
             else if (t->type == GGML_TYPE_F16) ((ggml_fp16_t *) t->data)[k] = ggml_fp32_to_fp16(x);
-            else                               ((ggml_bf16_t *) t->data)[k] = ggml_fp32_to_bf16(x);
+            else ((ggml_bf16_t *) t->data)[k] = ggml_fp32_to_bf16(x);
         }
     }
     gguf_set_val_u32(e.kv, "general.file_type", 1);
@@ -58,14 +68,20 @@ static void make_input(void) {
 }
 
 static bool must_stay(const char * name) {
-    return !strstr(name, ".weight") || strstr(name, "norm") || strstr(name, "position_embd") || strstr(name, "token_types") || strstr(name, "cls.output");
+    return !strstr(name, ".weight") || strstr(name, "norm") || strstr(name, "position_embd") ||
+        strstr(name, "token_types") || strstr(name, "cls.output");
 }
 
-struct type_case { const char * name; enum ggml_type type, t512, t96, t40; double error; int file_type; }; // relative error of normal numbers
+struct type_case {
+    const char * name;
+    enum ggml_type type, t512, t96, t40;
+    double error;
+    int file_type;
+}; // relative error of normal numbers
 
 static const struct type_case cases[] = {
-    { "f32",  GGML_TYPE_F32,  GGML_TYPE_F32,  GGML_TYPE_F32,  GGML_TYPE_F32, 1e-7, 0 },
-    { "f16",  GGML_TYPE_F16,  GGML_TYPE_F16,  GGML_TYPE_F16,  GGML_TYPE_F16, 1e-3, 1 },
+    { "f32", GGML_TYPE_F32, GGML_TYPE_F32, GGML_TYPE_F32, GGML_TYPE_F32, 1e-7, 0 },
+    { "f16", GGML_TYPE_F16, GGML_TYPE_F16, GGML_TYPE_F16, GGML_TYPE_F16, 1e-3, 1 },
     { "q8_0", GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, GGML_TYPE_Q8_0, GGML_TYPE_F16, .01, 7 },
     { "q4_0", GGML_TYPE_Q4_0, GGML_TYPE_Q4_0, GGML_TYPE_Q4_0, GGML_TYPE_F16, .12, 2 },
     { "q4_1", GGML_TYPE_Q4_1, GGML_TYPE_Q4_1, GGML_TYPE_Q4_1, GGML_TYPE_F16, .12, 3 },
@@ -76,39 +92,50 @@ static const struct type_case cases[] = {
     { "q6_k", GGML_TYPE_Q6_K, GGML_TYPE_Q6_K, GGML_TYPE_Q8_0, GGML_TYPE_F16, .03, 18 },
 };
 
-struct seen { int n, n_fallback, n_changed; };
-static void on_tensor(void * user, int i, int n, const char * name, enum ggml_type from, enum ggml_type to, bool fallback) {
+struct seen {
+    int n, n_fallback, n_changed;
+};
+static void on_tensor(
+    void * user, int i, int n, const char * name, enum ggml_type from, enum ggml_type to, bool fallback) {
     struct seen * s = user;
     CHECK(i == s->n && i < n && name[0], "progress %d of %d", i, n);
     s->n++;
     s->n_fallback += fallback;
-    s->n_changed  += from != to;
+    s->n_changed += from != to;
 }
 
 static void check_type(const struct type_case * c) {
-    struct mra_error err = {0};
-    struct mra_quantize_result r = {0};
-    struct seen seen = {0};
+    struct mra_error err = { 0 };
+    struct mra_quantize_result r = { 0 };
+    struct seen seen = { 0 };
     CHECK(mra_quantize_type(c->name) == c->type, "%s: name", c->name);
-    const enum mra_status st = mra_quantize(in, out, &(struct mra_quantize_params) { .type = c->type, .n_threads = 3, .progress = on_tensor, .user = &seen }, &r, &err);
+    const enum mra_status st = mra_quantize(in, out,
+        &(struct mra_quantize_params) { .type = c->type, .n_threads = 3, .progress = on_tensor, .user = &seen }, &r,
+        &err);
     CHECK(st == MRA_OK, "%s: %s", c->name, err.msg);
     if (st != MRA_OK) return;
     struct stat sa, sb;
-    CHECK(stat(in, &sa) == 0 && stat(out, &sb) == 0 && r.n_in == (size_t) sa.st_size && r.n_out == (size_t) sb.st_size, "%s: sizes", c->name);
+    CHECK(stat(in, &sa) == 0 && stat(out, &sb) == 0 && r.n_in == (size_t) sa.st_size && r.n_out == (size_t) sb.st_size,
+        "%s: sizes", c->name);
     struct gguf_edit a = gguf_edit_open(in), b = gguf_edit_open(out);
-    CHECK(a.n == b.n && seen.n == a.n && seen.n_changed == r.n_quantized && seen.n_fallback == r.n_fallback, "%s: %d tensors, %d fallbacks", c->name, b.n, r.n_fallback);
+    CHECK(a.n == b.n && seen.n == a.n && seen.n_changed == r.n_quantized && seen.n_fallback == r.n_fallback,
+        "%s: %d tensors, %d fallbacks", c->name, b.n, r.n_fallback);
     CHECK(gguf_get_n_kv(a.kv) == gguf_get_n_kv(b.kv), "%s: keys", c->name);
-    CHECK((int) gguf_get_val_u32(b.kv, gguf_find_key(b.kv, "general.file_type")) == c->file_type, "%s: file type", c->name);
+    CHECK((int) gguf_get_val_u32(b.kv, gguf_find_key(b.kv, "general.file_type")) == c->file_type, "%s: file type",
+        c->name);
     for (int i = 0; i < a.n; i++) {
-        const struct ggml_tensor * x = a.t[i], * y = gguf_edit_find(&b, ggml_get_name(x));
+        const struct ggml_tensor *x = a.t[i], *y = gguf_edit_find(&b, ggml_get_name(x));
         const bool same = must_stay(ggml_get_name(x));
         enum ggml_type want = same ? x->type : x->ne[0] % 256 == 0 ? c->t512 : x->ne[0] % 32 == 0 ? c->t96 : c->t40;
         if (strstr(ggml_get_name(x), "attn_v.weight") && ggml_is_quantized(c->type)) { // more bits for the values
             want = c->type == GGML_TYPE_Q8_0 || x->ne[0] % 32 ? GGML_TYPE_F16 : GGML_TYPE_Q8_0;
         }
         CHECK(y->type == want, "%s: %s is %s", c->name, ggml_get_name(x), ggml_type_name(y->type));
-        if (same) { CHECK(memcmp(x->data, y->data, ggml_nbytes(x)) == 0, "%s: %s changed", c->name, ggml_get_name(x)); continue; }
-        float * fx = floats(x), * fy = floats(y);
+        if (same) {
+            CHECK(memcmp(x->data, y->data, ggml_nbytes(x)) == 0, "%s: %s changed", c->name, ggml_get_name(x));
+            continue;
+        }
+        float *fx = floats(x), *fy = floats(y);
         const double e = relative_error(fy, fx, ggml_nelements(x));
         CHECK(e <= fmax(c->error, 1e-3), "%s: %s is %.3g off", c->name, ggml_get_name(x), e);
         free(fx);
@@ -117,7 +144,9 @@ static void check_type(const struct type_case * c) {
     gguf_edit_free(&a);
     gguf_edit_free(&b);
     // the number of threads changes nothing
-    CHECK(mra_quantize(in, other, &(struct mra_quantize_params) { .type = c->type, .n_threads = 1 }, NULL, &err) == MRA_OK, "%s: %s", c->name, err.msg);
+    CHECK(mra_quantize(in, other, &(struct mra_quantize_params) { .type = c->type, .n_threads = 1 }, NULL, &err) ==
+            MRA_OK,
+        "%s: %s", c->name, err.msg);
     char cmd[2400];
     snprintf(cmd, sizeof(cmd), "cmp -s '%s' '%s'", out, other);
     CHECK(system(cmd) == 0, "%s: threads change the file", c->name);
@@ -126,10 +155,12 @@ static void check_type(const struct type_case * c) {
     mra_model_free(m);
 }
 
-static void fails(const char * what, const char * a, const char * b, enum ggml_type type, enum mra_status code, const char * part) {
-    struct mra_error err = {0};
+static void fails(
+    const char * what, const char * a, const char * b, enum ggml_type type, enum mra_status code, const char * part) {
+    struct mra_error err = { 0 };
     const int before = n_files();
-    const enum mra_status st = mra_quantize(a, b, &(struct mra_quantize_params) { .type = type, .n_threads = 1 }, NULL, &err);
+    const enum mra_status st = mra_quantize(
+        a, b, &(struct mra_quantize_params) { .type = type, .n_threads = 1 }, NULL, &err);
     CHECK(st == code && strstr(err.msg, part), "%s: code %d, '%s', expected '...%s...'", what, (int) st, err.msg, part);
     CHECK(n_files() == before, "%s: files left behind", what);
 }
@@ -138,22 +169,26 @@ static void check_errors(void) {
     char linked[1200];
     struct mra_error err;
     unlink(out);
-    CHECK(mra_quantize(in, other, &(struct mra_quantize_params) { .type = GGML_TYPE_Q8_0 }, NULL, &err) == MRA_OK, "%s", err.msg);
+    CHECK(mra_quantize(in, other, &(struct mra_quantize_params) { .type = GGML_TYPE_Q8_0 }, NULL, &err) == MRA_OK, "%s",
+        err.msg);
     fails("already quantized", other, out, GGML_TYPE_Q4_0, MRA_ERR_UNSUPPORTED, "already quantized");
-    fails("missing",           "/nonexistent.gguf", out, GGML_TYPE_Q8_0, MRA_ERR_IO, "No such file");
-    fails("folder",            tmp, out, GGML_TYPE_Q8_0, MRA_ERR_IO, "directory");
-    fails("type",              in, out, GGML_TYPE_I32, MRA_ERR_ARG, "type");
-    fails("same file",         in, in, GGML_TYPE_Q8_0, MRA_ERR_ARG, "is the input");
+    fails("missing", "/nonexistent.gguf", out, GGML_TYPE_Q8_0, MRA_ERR_IO, "No such file");
+    fails("folder", tmp, out, GGML_TYPE_Q8_0, MRA_ERR_IO, "directory");
+    fails("type", in, out, GGML_TYPE_I32, MRA_ERR_ARG, "type");
+    fails("same file", in, in, GGML_TYPE_Q8_0, MRA_ERR_ARG, "is the input");
     snprintf(linked, sizeof(linked), "%s/link.gguf", tmp);
     CHECK(symlink(in, linked) == 0, "symlink");
     fails("same file, linked", in, linked, GGML_TYPE_Q8_0, MRA_ERR_ARG, "is the input");
     unlink(linked);
-    fails("no such folder",    in, "/nonexistent/out.gguf", GGML_TYPE_Q8_0, MRA_ERR_IO, "No such file");
-    fails("onto a folder",     in, tmp, GGML_TYPE_Q8_0, MRA_ERR_IO, "not a regular file");
-    fails("device",            in, "/dev/full", GGML_TYPE_Q8_0, MRA_ERR_IO, "not a regular file");
+    fails("no such folder", in, "/nonexistent/out.gguf", GGML_TYPE_Q8_0, MRA_ERR_IO, "No such file");
+    fails("onto a folder", in, tmp, GGML_TYPE_Q8_0, MRA_ERR_IO, "not a regular file");
+    fails("device", in, "/dev/full", GGML_TYPE_Q8_0, MRA_ERR_IO, "not a regular file");
     FILE * f = fopen(other, "wb");
-    if (f) { fputs("GGUF", f); fclose(f); }
-    fails("damaged",           other, out, GGML_TYPE_Q8_0, MRA_ERR_FORMAT, "header");
+    if (f) {
+        fputs("GGUF", f);
+        fclose(f);
+    }
+    fails("damaged", other, out, GGML_TYPE_Q8_0, MRA_ERR_FORMAT, "header");
     // a file system that is full, as far as a program can tell
     struct rlimit old, small;
     getrlimit(RLIMIT_FSIZE, &old);
@@ -161,10 +196,12 @@ static void check_errors(void) {
     small.rlim_cur = 20000;
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
-    fails("full",              in, out, GGML_TYPE_F32, MRA_ERR_IO, out);
+    fails("full", in, out, GGML_TYPE_F32, MRA_ERR_IO, out);
     setrlimit(RLIMIT_FSIZE, &old);
     CHECK(!exists(out), "an incomplete file is there");
-    CHECK(mra_quantize_type("q3_k") == GGML_TYPE_COUNT && mra_quantize_type(NULL) == GGML_TYPE_COUNT && mra_quantize_type("Q8_0 ") == GGML_TYPE_COUNT, "type names");
+    CHECK(mra_quantize_type("q3_k") == GGML_TYPE_COUNT && mra_quantize_type(NULL) == GGML_TYPE_COUNT &&
+            mra_quantize_type("Q8_0 ") == GGML_TYPE_COUNT,
+        "type names");
 }
 
 // ---- the program ----
@@ -183,14 +220,27 @@ static int run(char * text, size_t size, const char * args) {
 
 static void check_program(void) {
     char text[8192], args[4096];
-    const struct { const char * args; int code; const char * part; } runs[] = {
-        { "--help", 0, "Exit status" }, { "-h", 0, "usage: mra-quantize" }, { "", 2, "expected INPUT OUTPUT TYPE" }, { "a b", 2, "expected" }, { "a b c d", 2, "expected" },
-        { "a b q9", 2, "unknown type 'q9'" }, { "--wrong a b q8_0", 2, "wrong" }, { "-t 0 a b q8_0", 2, "0" }, { "-t two a b q8_0", 2, "two" },
-        { "-t", 2, "mra-quantize: " }, { "/nonexistent.gguf x.gguf q8_0", 1, "No such file" },
+    const struct {
+        const char * args;
+        int code;
+        const char * part;
+    } runs[] = {
+        { "--help", 0, "Exit status" },
+        { "-h", 0, "usage: mra-quantize" },
+        { "", 2, "expected INPUT OUTPUT TYPE" },
+        { "a b", 2, "expected" },
+        { "a b c d", 2, "expected" },
+        { "a b q9", 2, "unknown type 'q9'" },
+        { "--wrong a b q8_0", 2, "wrong" },
+        { "-t 0 a b q8_0", 2, "0" },
+        { "-t two a b q8_0", 2, "two" },
+        { "-t", 2, "mra-quantize: " },
+        { "/nonexistent.gguf x.gguf q8_0", 1, "No such file" },
     };
-    for (size_t i = 0; i < sizeof(runs)/sizeof(runs[0]); i++) {
+    for (size_t i = 0; i < sizeof(runs) / sizeof(runs[0]); i++) {
         const int code = run(text, sizeof(text), runs[i].args);
-        CHECK(code == runs[i].code && strstr(text, runs[i].part), "mra-quantize %s: exit %d, '%s'", runs[i].args, code, text);
+        CHECK(code == runs[i].code && strstr(text, runs[i].part), "mra-quantize %s: exit %d, '%s'", runs[i].args, code,
+            text);
     }
     unlink(out);
     snprintf(args, sizeof(args), "-t 2 '%s' '%s' q4_k", in, out);
@@ -199,22 +249,29 @@ static void check_program(void) {
     snprintf(args, sizeof(args), "--quiet '%s' '%s' q8_0", in, out);
     CHECK(run(text, sizeof(text), args) == 0 && !text[0], "not quiet: %s", text);
     snprintf(args, sizeof(args), "--verbose --threads 1 '%s' '%s' q8_0", in, out);
-    CHECK(run(text, sizeof(text), args) == 0 && strstr(text, "blk.0.ffn_up.weight: f16 -> q8_0"), "not verbose: %s", text);
+    CHECK(run(text, sizeof(text), args) == 0 && strstr(text, "blk.0.ffn_up.weight: f16 -> q8_0"), "not verbose: %s",
+        text);
     snprintf(args, sizeof(args), "'%s' '%s' q8_0 > /dev/full", in, in);
     CHECK(run(text, sizeof(text), args) == 1, "same file");
     CHECK(run(text, sizeof(text), "--help > /dev/full") == 1, "help onto a full device");
 }
 
 int main(int argc, char ** argv) {
-    if (argc != 3) { fprintf(stderr, "usage: %s golden/models mra-quantize\n", argv[0]); return 2; }
-    dir     = argv[1];
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s golden/models mra-quantize\n", argv[0]);
+        return 2;
+    }
+    dir = argv[1];
     program = argv[2];
-    if (!mkdtemp(tmp)) { perror(tmp); return 1; }
-    snprintf(in,    sizeof(in),    "%s/in.gguf", tmp);
-    snprintf(out,   sizeof(out),   "%s/out.gguf", tmp);
+    if (!mkdtemp(tmp)) {
+        perror(tmp);
+        return 1;
+    }
+    snprintf(in, sizeof(in), "%s/in.gguf", tmp);
+    snprintf(out, sizeof(out), "%s/out.gguf", tmp);
     snprintf(other, sizeof(other), "%s/other.gguf", tmp);
     make_input();
-    for (size_t i = 0; i < sizeof(cases)/sizeof(cases[0]); i++) check_type(&cases[i]);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) check_type(&cases[i]);
     check_errors();
     check_program();
     unlink(in);

@@ -21,32 +21,36 @@ static void print_list(char * buf, size_t size, const struct mra_token_list * li
     buf[0] = 0;
     for (size_t i = 0; i < list->n && n < size; i++) {
         const struct mra_token * t = &list->data[i];
-        n += (size_t) snprintf(buf + n, size - n, "%s%d:%u:%u", i ? " " : "", (int) t->id, (unsigned) t->start,
-                               (unsigned) t->end);
+        n += (size_t) snprintf(
+            buf + n, size - n, "%s%d:%u:%u", i ? " " : "", (int) t->id, (unsigned) t->start, (unsigned) t->end);
     }
 }
 
-#define STR(s) { s, sizeof(s) - 1 }
+#define STR(s) \
+    { s, sizeof(s) - 1 }
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 #define META "\xE2\x96\x81"
 
-static const struct mra_str words[]      = { STR("[UNK]"), STR("[CLS]"), STR("[SEP]"), STR(META "the"), STR("re"),
-                                             STR(META "x"), STR(""),      STR(META "i"), STR("\xCC\x87") };
-static const int32_t        word_types[] = { 3, 3, 3, 1, 1, 1, 1, 1, 1 };
+static const struct mra_str words[] = { STR("[UNK]"), STR("[CLS]"), STR("[SEP]"), STR(META "the"), STR("re"),
+    STR(META "x"), STR(""), STR(META "i"), STR("\xCC\x87") };
+static const int32_t word_types[] = { 3, 3, 3, 1, 1, 1, 1, 1, 1 };
 
-static const struct mra_str pieces[] = { STR("<s>"), STR("</s>"), STR("<unk>"), STR(META), STR(META "a"), STR("a"), STR("ab"),
-                                         STR("<mask>"), STR("\n"), STR("b"), STR("bb"), STR("e"), STR("ef"), STR("gh"), STR("fg"),
-                                         STR("[PAD]"), STR("i"), STR("ij"), STR("jk"), STR("kl") };
-static const int32_t        piece_types[]  = { 3, 3, 2, 1, 1, 1, 1, 3, 4, 1, 1, 1, 1, 1, 1, 5, 1, 1, 1, 1 };
-static const float          piece_scores[] = { 0, 0, 0, -3, -2, -4, -5, 0, 0, -4, -8, -4, -50, -50, -5, -10000, -4, -50, -5, -15 };
+static const struct mra_str pieces[] = { STR("<s>"), STR("</s>"), STR("<unk>"), STR(META), STR(META "a"), STR("a"),
+    STR("ab"), STR("<mask>"), STR("\n"), STR("b"), STR("bb"), STR("e"), STR("ef"), STR("gh"), STR("fg"), STR("[PAD]"),
+    STR("i"), STR("ij"), STR("jk"), STR("kl") };
+static const int32_t piece_types[] = { 3, 3, 2, 1, 1, 1, 1, 3, 4, 1, 1, 1, 1, 1, 1, 5, 1, 1, 1, 1 };
+static const float piece_scores[] = { 0, 0, 0, -3, -2, -4, -5, 0, 0, -4, -8, -4, -50, -50, -5, -10000, -4, -50, -5,
+    -15 };
 
-static const struct mra_str bytes[]      = { STR("a"), STR("b"), STR("ab"), STR("\xC4\xA0"), STR("\xC4\xA0" "ab"), STR("<s>"),
-                                             STR("\xC3\xA9"), STR("aa"), STR("1"), STR("\xC3\x82"), STR("1\xC3\x82"),
-                                             STR("c"), STR("d"), STR("bc"), STR("bcd"), STR("abc") };
-static const int32_t        byte_types[] = { 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
-static const struct mra_str merges[]     = { STR("b c"),          STR("a b"),  STR("\xC4\xA0 ab"), STR("a a"),
-                                             STR("1 \xC3\x82"), STR("bc d"), STR("a bc") };
+static const struct mra_str bytes[] = { STR("a"), STR("b"), STR("ab"), STR("\xC4\xA0"),
+    STR("\xC4\xA0"
+        "ab"),
+    STR("<s>"), STR("\xC3\xA9"), STR("aa"), STR("1"), STR("\xC3\x82"), STR("1\xC3\x82"), STR("c"), STR("d"), STR("bc"),
+    STR("bcd"), STR("abc") };
+static const int32_t byte_types[] = { 1, 1, 1, 1, 1, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+static const struct mra_str merges[] = { STR("b c"), STR("a b"), STR("\xC4\xA0 ab"), STR("a a"), STR("1 \xC3\x82"),
+    STR("bc d"), STR("a bc") };
 
 static struct mra_vocab small_wordpiece(void) {
     struct mra_vocab v = mra_vocab_init(MRA_VOCAB_WORDPIECE);
@@ -58,7 +62,8 @@ static struct mra_vocab small_wordpiece(void) {
 static struct mra_vocab small_unigram(void) {
     struct mra_vocab v = mra_vocab_init(MRA_VOCAB_UNIGRAM);
     v.n_tokens = COUNT(pieces), v.tokens = pieces, v.types = piece_types, v.scores = piece_scores;
-    v.bos = 0, v.eos = 1, v.unk = 2, v.mask = 7, v.add_bos = v.add_eos = v.add_space_prefix = v.remove_extra_whitespaces = true;
+    v.bos = 0, v.eos = 1, v.unk = 2, v.mask = 7,
+    v.add_bos = v.add_eos = v.add_space_prefix = v.remove_extra_whitespaces = true;
     return v;
 }
 
@@ -72,11 +77,11 @@ static struct mra_vocab small(enum mra_vocab_kind kind) {
     return kind == MRA_VOCAB_BPE ? small_bpe() : kind == MRA_VOCAB_WORDPIECE ? small_wordpiece() : small_unigram();
 }
 
-static void test_small(const char * what, const struct mra_vocab * v, const char * a, const char * b, unsigned flags,
-                       const char * want) {
-    struct mra_error       err;
-    struct mra_token_list  list = { 0 };
-    char                   have[4096];
+static void test_small(
+    const char * what, const struct mra_vocab * v, const char * a, const char * b, unsigned flags, const char * want) {
+    struct mra_error err;
+    struct mra_token_list list = { 0 };
+    char have[4096];
     struct mra_tokenizer * tok = mra_tokenizer_create(v, &err);
 
     check(tok != NULL, what, err.msg);
@@ -106,7 +111,7 @@ static void test_options(void) {
     test_small("spaces kept, prefix", &v, "a ab ", NULL, 0, "4:0:1 4:1:3 9:3:4 3:4:5");
     v.add_bos = false;
     test_small("only eos, pair", &v, "a", "a", MRA_TOKENIZE_ADD_SPECIAL, "4:0:1 1:0:0 1:0:0 4:0:1 1:0:0");
-    v               = small_wordpiece();
+    v = small_wordpiece();
     v.strip_accents = false;
     test_small("lower case of two characters", &v, "\xC4\xB0", NULL, 0, "7:0:2 8:0:2");
     v = small_bpe();
@@ -119,21 +124,20 @@ static void test_options(void) {
 }
 
 static void put_u32(uint8_t * p, uint32_t v) {
-    for (int i = 0; i < 4; i++) {
-        p[i] = (uint8_t) (v >> 8 * i);
-    }
+    for (int i = 0; i < 4; i++) { p[i] = (uint8_t) (v >> 8 * i); }
 }
 
-// a -> b, with an offset beyond 2^21, as only large maps have it; all other characters lead out of the array or to empty units
+// a -> b, with an offset beyond 2^21, as only large maps have it; all other characters lead out of the array or to
+// empty units
 static void test_large_charsmap(void) {
-    const uint32_t   at = 1u << 21, n_units = at + 256;
-    struct mra_vocab v   = small_unigram();
-    uint8_t *        map = calloc(1, 4 + 4 * (size_t) n_units + 2);
+    const uint32_t at = 1u << 21, n_units = at + 256;
+    struct mra_vocab v = small_unigram();
+    uint8_t * map = calloc(1, 4 + 4 * (size_t) n_units + 2);
 
     put_u32(map, 4 * n_units);
-    put_u32(map + 4, at << 2 | 1u << 9);                            // root: offset at, shifted
-    put_u32(map + 4 + 4 * (at ^ 'a'), 'a' | 1u << 8 | 1u << 10);    // 'a': has a leaf, offset 1
-    put_u32(map + 4 + 4 * (at ^ 'a' ^ 1), 1u << 31);                // the leaf: value 0
+    put_u32(map + 4, at << 2 | 1u << 9);                         // root: offset at, shifted
+    put_u32(map + 4 + 4 * (at ^ 'a'), 'a' | 1u << 8 | 1u << 10); // 'a': has a leaf, offset 1
+    put_u32(map + 4 + 4 * (at ^ 'a' ^ 1), 1u << 31);             // the leaf: value 0
     memcpy(map + 4 + 4 * (size_t) n_units, "b", 2);
     v.charsmap = map, v.n_charsmap = 4 + 4 * (size_t) n_units + 2;
     test_small("large charsmap", &v, "abe", NULL, 0, "3:0:1 10:0:2 11:2:3");
@@ -146,11 +150,11 @@ static void test_large_charsmap(void) {
 }
 
 static void test_segments(void) {
-    static const int16_t   texts[]    = { -1, 0, -1, 1, -1 };
-    static const int16_t   segments[] = { 0, 0, 0, 1, 1 };
-    struct mra_vocab       v          = small_wordpiece();
-    struct mra_token_list  list       = { 0 };
-    struct mra_tokenizer * tok        = mra_tokenizer_create(&v, NULL);
+    static const int16_t texts[] = { -1, 0, -1, 1, -1 };
+    static const int16_t segments[] = { 0, 0, 0, 1, 1 };
+    struct mra_vocab v = small_wordpiece();
+    struct mra_token_list list = { 0 };
+    struct mra_tokenizer * tok = mra_tokenizer_create(&v, NULL);
 
     mra_tokenize(tok, "The", 3, "X", 1, MRA_TOKENIZE_ADD_SPECIAL, &list, NULL);
     check(list.n == 5, "segments", "count");
@@ -167,22 +171,29 @@ static void test_segments(void) {
 static void test_find_and_text(void) {
     static const struct {
         enum mra_vocab_kind kind;
-        const char *        token;
-        int32_t             id;
-        const char *        text;
+        const char * token;
+        int32_t id;
+        const char * text;
     } cases[] = {
-        { MRA_VOCAB_BPE, "\xC4\xA0" "ab", 4, " ab" },    { MRA_VOCAB_BPE, "<s>", 5, "<s>" },
-        { MRA_VOCAB_BPE, "\xC3\xA9", 6, "\xE9" },        { MRA_VOCAB_BPE, "abx", -1, "" },
-        { MRA_VOCAB_BPE, "", -1, "" },                   { MRA_VOCAB_WORDPIECE, META "the", 3, " the" },
-        { MRA_VOCAB_WORDPIECE, "re", 4, "re" },          { MRA_VOCAB_UNIGRAM, "<mask>", 7, "<mask>" },
+        { MRA_VOCAB_BPE,
+            "\xC4\xA0"
+            "ab",
+            4, " ab" },
+        { MRA_VOCAB_BPE, "<s>", 5, "<s>" },
+        { MRA_VOCAB_BPE, "\xC3\xA9", 6, "\xE9" },
+        { MRA_VOCAB_BPE, "abx", -1, "" },
+        { MRA_VOCAB_BPE, "", -1, "" },
+        { MRA_VOCAB_WORDPIECE, META "the", 3, " the" },
+        { MRA_VOCAB_WORDPIECE, "re", 4, "re" },
+        { MRA_VOCAB_UNIGRAM, "<mask>", 7, "<mask>" },
         { MRA_VOCAB_UNIGRAM, META, 3, " " },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const struct mra_vocab v   = small(cases[i].kind);
+        const struct mra_vocab v = small(cases[i].kind);
         struct mra_tokenizer * tok = mra_tokenizer_create(&v, NULL);
-        char                   buf[64];
-        const int32_t          id = mra_tokenizer_find(tok, cases[i].token, strlen(cases[i].token));
-        const size_t           n  = mra_tokenizer_text(tok, id, buf, sizeof(buf));
+        char buf[64];
+        const int32_t id = mra_tokenizer_find(tok, cases[i].token, strlen(cases[i].token));
+        const size_t n = mra_tokenizer_text(tok, id, buf, sizeof(buf));
         check(id == cases[i].id, "find", cases[i].token);
         check(n == strlen(cases[i].text) && memcmp(buf, cases[i].text, n) == 0, "text", cases[i].token);
         check(mra_tokenizer_text(tok, id, NULL, 0) == n, "length of text", cases[i].token);
@@ -194,10 +205,10 @@ static void test_find_and_text(void) {
 // ---- damaged vocabularies
 
 struct damage {
-    const char *        what;
+    const char * what;
     enum mra_vocab_kind kind;
-    const char *        message; // a part of it
-    enum mra_status     code;
+    const char * message; // a part of it
+    enum mra_status code;
 };
 
 static const struct damage damages[] = {
@@ -229,8 +240,8 @@ static const struct damage damages[] = {
 static void damage_charsmap(struct mra_vocab * v, const char * what, uint8_t map[512]) {
     memset(map, 'x', 512);
     memcpy(map, "\4\0\0\0\0\0\0\0", 8);
-    map[511]      = 0;
-    v->charsmap   = map;
+    map[511] = 0;
+    v->charsmap = map;
     v->n_charsmap = 512;
     if (strcmp(what, "charsmap short") == 0) {
         v->n_charsmap = 3;
@@ -243,8 +254,8 @@ static void damage_charsmap(struct mra_vocab * v, const char * what, uint8_t map
     }
 }
 
-static void apply(const char * what, struct mra_vocab * v, struct mra_str * t, int32_t * types, float * scores,
-                  struct mra_str * m) {
+static void apply(
+    const char * what, struct mra_vocab * v, struct mra_str * t, int32_t * types, float * scores, struct mra_str * m) {
     static char long_token[5000];
 
     memset(long_token, 'a', sizeof(long_token));
@@ -269,10 +280,10 @@ static void apply(const char * what, struct mra_vocab * v, struct mra_str * t, i
 
 static void test_damage(const struct damage * d) {
     struct mra_vocab v = small(d->kind);
-    struct mra_str   t[32], m[8];
-    int32_t          types[32];
-    float            scores[32] = { 0 };
-    uint8_t          map[512];
+    struct mra_str t[32], m[8];
+    int32_t types[32];
+    float scores[32] = { 0 };
+    uint8_t map[512];
     struct mra_error err = { 0 };
 
     memcpy(t, v.tokens, v.n_tokens * sizeof(*t));
@@ -287,9 +298,7 @@ static void test_damage(const struct damage * d) {
         v.merges = m;
     }
     apply(d->what, &v, t, types, scores, m);
-    if (strncmp(d->what, "charsmap", 8) == 0) {
-        damage_charsmap(&v, d->what, map);
-    }
+    if (strncmp(d->what, "charsmap", 8) == 0) { damage_charsmap(&v, d->what, map); }
     struct mra_tokenizer * tok = mra_tokenizer_create(&v, &err);
     check(!tok, d->what, "was accepted");
     check(tok || (err.code == d->code && strstr(err.msg, d->message)), d->what, err.msg);
@@ -301,9 +310,7 @@ int main(void) {
     test_large_charsmap();
     test_segments();
     test_find_and_text();
-    for (size_t i = 0; i < COUNT(damages); i++) {
-        test_damage(&damages[i]);
-    }
+    for (size_t i = 0; i < COUNT(damages); i++) { test_damage(&damages[i]); }
     printf(n_failed ? "%d checks failed\n" : "all passed\n", n_failed);
     return n_failed != 0;
 }

@@ -17,7 +17,7 @@ static void check(bool ok, const char * what, const char * detail) {
 }
 
 static struct mra_tokenizer * load(const char * dir, const char * name, struct vocab_file * f) {
-    char             path[1024];
+    char path[1024];
     struct mra_error err;
 
     snprintf(path, sizeof(path), "%s/%s.vocab", dir, name);
@@ -44,28 +44,28 @@ static void print_list(char * buf, size_t size, const struct mra_token_list * li
 }
 
 static void test_golden(const char * dir, const char * name) {
-    char                   path[1024], have[65536], what[64];
-    char *                 field[3];
-    size_t                 n;
-    struct vocab_file      f;
-    struct mra_tokenizer * tok  = load(dir, name, &f);
-    struct mra_token_list  list = { 0 };
-    struct mra_error       err;
+    char path[1024], have[65536], what[64];
+    char * field[3];
+    size_t n;
+    struct vocab_file f;
+    struct mra_tokenizer * tok = load(dir, name, &f);
+    struct mra_token_list list = { 0 };
+    struct mra_error err;
 
     snprintf(path, sizeof(path), "%s/inputs.txt", dir);
     char * inputs = file_read(path, &n);
     snprintf(path, sizeof(path), "%s/%s.want", dir, name);
     char * wants = file_read(path, &n);
-    char * p     = inputs;
-    char * w     = wants;
-    int    line  = 0;
+    char * p = inputs;
+    char * w = wants;
+    int line = 0;
     for (int n_fields; (n_fields = next_line(&p, field, 3)) > 0;) {
         const unsigned flags = (unsigned) atoi(field[0]);
-        const size_t   n_a   = unescape(field[1]);
-        const char *   b     = n_fields > 2 ? field[2] : NULL;
-        const size_t   n_b   = b ? unescape(field[2]) : 0;
-        char *         end   = w + strcspn(w, "\n");
-        *end                 = 0;
+        const size_t n_a = unescape(field[1]);
+        const char * b = n_fields > 2 ? field[2] : NULL;
+        const size_t n_b = b ? unescape(field[2]) : 0;
+        char * end = w + strcspn(w, "\n");
+        *end = 0;
         snprintf(what, sizeof(what), "%s line %d", name, ++line);
         check(mra_tokenize(tok, field[1], n_a, b, n_b, flags, &list, &err) == MRA_OK, what, "status");
         print_list(have, sizeof(have), &list, strchr(w, ':') != NULL);
@@ -92,7 +92,7 @@ static uint32_t next_random(uint32_t n) {
 }
 
 static void test_random(const char * dir, const char * name) {
-    struct vocab_file     f;
+    struct vocab_file f;
     struct mra_token_list list = { 0 };
     mra_tokenizer_free(load(dir, name, &f));
 
@@ -123,20 +123,18 @@ static void test_random(const char * dir, const char * name) {
 
 // One word of a megabyte: a quadratic algorithm would not return within the test's time limit.
 static void test_long_words(const char * dir, const char * name) {
-    static const char * const units[] = { "a", "the", "\xE4\xB8\xAD", "\xCC\x81\xE1\xAD\x84",
-                                          " ", "\xFF", " <mask>",      "\xE2\x98\x83" };
-    const size_t              size    = 1u << 20;
-    char *                    text    = malloc(size);
-    struct vocab_file         f;
-    struct mra_token_list     list = { 0 };
-    struct mra_tokenizer *    tok  = load(dir, name, &f);
+    static const char * const units[] = { "a", "the", "\xE4\xB8\xAD", "\xCC\x81\xE1\xAD\x84", " ", "\xFF", " <mask>",
+        "\xE2\x98\x83" };
+    const size_t size = 1u << 20;
+    char * text = malloc(size);
+    struct vocab_file f;
+    struct mra_token_list list = { 0 };
+    struct mra_tokenizer * tok = load(dir, name, &f);
 
     for (size_t k = 0; k < COUNT(units); k++) {
         const size_t len = strlen(units[k]);
-        const size_t n   = size / len * len;
-        for (size_t i = 0; i < n; i += len) {
-            memcpy(text + i, units[k], len);
-        }
+        const size_t n = size / len * len;
+        for (size_t i = 0; i < n; i += len) { memcpy(text + i, units[k], len); }
         check(mra_tokenize(tok, text, n, NULL, 0, 0, &list, NULL) == MRA_OK, name, "a megabyte");
     }
     free(text);

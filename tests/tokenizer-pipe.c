@@ -1,6 +1,6 @@
 // The tokenizers as a filter, for golden/fuzz_tokenizers.py:
-//     tokenizer-pipe VOCAB < inputs      each input: flags, length of a, a, length of b or -1, b (all i32); out: id:start:end ...
-//     tokenizer-pipe VOCAB FILE          time the file instead
+//     tokenizer-pipe VOCAB < inputs      each input: flags, length of a, a, length of b or -1, b (all i32); out:
+//     id:start:end ... tokenizer-pipe VOCAB FILE          time the file instead
 #include "tokenizer-file.h"
 
 #include <stdlib.h>
@@ -16,29 +16,26 @@ static bool read_i32(int32_t * v) { return fread(v, sizeof(*v), 1, stdin) == 1; 
 static char * read_bytes(int32_t n) {
     char * p = malloc(n > 0 ? (size_t) n : 1);
 
-    if (n > 0 && fread(p, 1, (size_t) n, stdin) != (size_t) n) {
-        exit(2);
-    }
+    if (n > 0 && fread(p, 1, (size_t) n, stdin) != (size_t) n) { exit(2); }
     return p;
 }
 
 static int run_inputs(const struct mra_tokenizer * tok) {
     struct mra_token_list list = { 0 };
-    struct mra_error      err;
-    int32_t               flags, n_a, n_b;
+    struct mra_error err;
+    int32_t flags, n_a, n_b;
 
     while (read_i32(&flags) && read_i32(&n_a)) {
         char * a = read_bytes(n_a);
-        if (!read_i32(&n_b)) {
-            return 2;
-        }
+        if (!read_i32(&n_b)) { return 2; }
         char * b = n_b < 0 ? NULL : read_bytes(n_b);
         if (mra_tokenize(tok, a, (size_t) n_a, b, n_b < 0 ? 0 : (size_t) n_b, (unsigned) flags, &list, &err)) {
             fprintf(stderr, "%s\n", err.msg);
             return 1;
         }
         for (size_t i = 0; i < list.n; i++) {
-            printf("%s%d:%u:%u", i ? " " : "", (int) list.data[i].id, (unsigned) list.data[i].start, (unsigned) list.data[i].end);
+            printf("%s%d:%u:%u", i ? " " : "", (int) list.data[i].id, (unsigned) list.data[i].start,
+                (unsigned) list.data[i].end);
         }
         putchar('\n');
         free(a);
@@ -50,9 +47,9 @@ static int run_inputs(const struct mra_tokenizer * tok) {
 
 static void run_timing(const struct mra_tokenizer * tok, const char * path) {
     struct mra_token_list list = { 0 };
-    size_t                n;
-    char *                text = file_read(path, &n);
-    double                best = 1e30;
+    size_t n;
+    char * text = file_read(path, &n);
+    double best = 1e30;
 
     for (int i = 0; i < 5; i++) {
         const double t = now();
@@ -66,15 +63,15 @@ static void run_timing(const struct mra_tokenizer * tok, const char * path) {
 
 int main(int argc, char ** argv) {
     struct vocab_file f;
-    struct mra_error  err;
-    int               rc = 0;
+    struct mra_error err;
+    int rc = 0;
 
     if (argc < 2 || argc > 3) {
         fprintf(stderr, "usage: tokenizer-pipe VOCAB [FILE]\n");
         return 2;
     }
     vocab_file_read(&f, argv[1]);
-    const double           t   = now();
+    const double t = now();
     struct mra_tokenizer * tok = mra_tokenizer_create(&f.vocab, &err);
     if (!tok) {
         fprintf(stderr, "%s\n", err.msg);

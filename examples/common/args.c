@@ -59,13 +59,14 @@ static void print_help(const struct args * a) {
 }
 
 static void unknown(const struct args * a, int argc, char ** argv, int at) {
-    if (optopt && isgraph(optopt) && optopt < 256 && (at >= argc || argv[at][1] != '-')) usage_error(a->program, "unknown option -%c (see --help)", optopt);
+    if (optopt && isgraph(optopt) && optopt < 256 && (at >= argc || argv[at][1] != '-'))
+        usage_error(a->program, "unknown option -%c (see --help)", optopt);
     usage_error(a->program, "unknown option or value in '%s' (see --help)", at < argc ? argv[at] : "?");
 }
 
 int args_next(struct args * a, int argc, char ** argv) {
-    struct option longs[MAX_OPTS + 2] = {{0}};
-    char shorts[2*MAX_OPTS + 4] = ":h"; // ':' tells a missing value from an unknown option
+    struct option longs[MAX_OPTS + 2] = { { 0 } };
+    char shorts[2 * MAX_OPTS + 4] = ":h"; // ':' tells a missing value from an unknown option
     size_t n_short = 2;
     const int n_opt = a->n_opt + a->n_common;
     for (int i = 0; i < n_opt && i < MAX_OPTS; i++) {
@@ -83,8 +84,11 @@ int args_next(struct args * a, int argc, char ** argv) {
     const int id = getopt_long(argc, argv, shorts, longs, &which);
     static char letter[3] = "-?", word[64];
     a->value = optarg;
-    a->name  = letter;
-    if (which >= 0) { snprintf(word, sizeof(word), "--%s", longs[which].name); a->name = word; } else letter[1] = (char) id;
+    a->name = letter;
+    if (which >= 0) {
+        snprintf(word, sizeof(word), "--%s", longs[which].name);
+        a->name = word;
+    } else letter[1] = (char) id;
     switch (id) {
         case 'h': print_help(a); exit(output_close(a->program, 0));
         case ':': usage_error(a->program, "%s needs a value (see --help)", at < argc ? argv[at] : "the last option");
@@ -100,7 +104,7 @@ void args_end(const struct args * a, int argc, char ** argv) {
 int args_choice(const struct args * a, const char * names) {
     const size_t n = strlen(a->value);
     const char * s = names;
-    for (int i = 0; ; i++) {
+    for (int i = 0;; i++) {
         const char * end = strchrnul(s, '|');
         if ((size_t) (end - s) == n && memcmp(s, a->value, n) == 0) return i;
         if (!*end) break;
@@ -115,9 +119,10 @@ static double real_at(const struct args * a, const char * s, const char ** end, 
     if (e != s && *e == '/') {
         const char * t = e + 1;
         const double y = strtod(t, &e);
-        x = e != t && y > 0 ? x/y : NAN;
+        x = e != t && y > 0 ? x / y : NAN;
     }
-    if (e == s || (*e && *e != ',') || !(x >= lo && x <= hi)) usage_error(a->program, "%s: '%s' is not a number in %g..%g", a->name, s, lo, hi);
+    if (e == s || (*e && *e != ',') || !(x >= lo && x <= hi))
+        usage_error(a->program, "%s: '%s' is not a number in %g..%g", a->name, s, lo, hi);
     *end = e;
     return x;
 }
@@ -126,7 +131,8 @@ static int64_t int_at(const struct args * a, const char * s, const char ** end, 
     errno = 0;
     const long long x = strtoll(s, &e, 10);
     if (e == s || (*e && *e != ',') || errno || x < lo || x > hi) {
-        usage_error(a->program, "%s: '%s' is not a whole number in %lld..%lld", a->name, s, (long long) lo, (long long) hi);
+        usage_error(
+            a->program, "%s: '%s' is not a whole number in %lld..%lld", a->name, s, (long long) lo, (long long) hi);
     }
     *end = e;
     return x;
@@ -146,7 +152,7 @@ double args_real(const struct args * a, double lo, double hi) {
 }
 int args_ints(const struct args * a, int64_t lo, int64_t hi, int64_t * list, int max) {
     const char * s = a->value;
-    for (int n = 0; ; s++) {
+    for (int n = 0;; s++) {
         if (n == max) usage_error(a->program, "%s: more than %d values", a->name, max);
         list[n++] = int_at(a, s, &s, lo, hi);
         if (!*s) return n;
@@ -154,7 +160,7 @@ int args_ints(const struct args * a, int64_t lo, int64_t hi, int64_t * list, int
 }
 int args_reals(const struct args * a, double lo, double hi, double * list, int max) {
     const char * s = a->value;
-    for (int n = 0; ; s++) {
+    for (int n = 0;; s++) {
         if (n == max) usage_error(a->program, "%s: more than %d values", a->name, max);
         list[n++] = real_at(a, s, &s, lo, hi);
         if (!*s) return n;

@@ -9,8 +9,8 @@ static inline double relative_error(const float * a, const float * b, int64_t n)
     double e = 0, m = 0;
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(a[i])) return INFINITY;
-        e += ((double) a[i] - b[i])*((double) a[i] - b[i]);
-        m += (double) b[i]*b[i];
+        e += ((double) a[i] - b[i]) * ((double) a[i] - b[i]);
+        m += (double) b[i] * b[i];
     }
-    return m > 0 ? sqrt(e/m) : e > 0 ? INFINITY : 0;
+    return m > 0 ? sqrt(e / m) : e > 0 ? INFINITY : 0;
 }

@@ -5,7 +5,11 @@
 
 enum { MAX_DEPTH = 64 };
 
-struct scan { const char * start, * s, * end; struct mra_error * err; int depth; };
+struct scan {
+    const char *start, *s, *end;
+    struct mra_error * err;
+    int depth;
+};
 
 static bool bad(struct scan * c, const char * what) {
     mra_fail(c->err, MRA_ERR_FORMAT, "not JSON: %s at byte %zu", what, (size_t) (c->s - c->start) + 1);
@@ -20,9 +24,12 @@ static int hex4(const char * s) {
     int x = 0;
     for (int i = 0; i < 4; i++) {
         const char ch = s[i];
-        const int d = ch >= '0' && ch <= '9' ? ch - '0' : ch >= 'a' && ch <= 'f' ? ch - 'a' + 10 : ch >= 'A' && ch <= 'F' ? ch - 'A' + 10 : -1;
+        const int d = ch >= '0' && ch <= '9' ? ch - '0'
+            : ch >= 'a' && ch <= 'f'         ? ch - 'a' + 10
+            : ch >= 'A' && ch <= 'F'         ? ch - 'A' + 10
+                                             : -1;
         if (d < 0) return -1;
-        x = x*16 + d;
+        x = x * 16 + d;
     }
     return x;
 }
@@ -30,7 +37,10 @@ static int hex4(const char * s) {
 static bool skip_string(struct scan * c) {
     for (c->s++; c->s < c->end; c->s++) {
         const unsigned char ch = (unsigned char) *c->s;
-        if (ch == '"') { c->s++; return true; }
+        if (ch == '"') {
+            c->s++;
+            return true;
+        }
         if (ch < 0x20) return bad(c, "a control character in a string");
         if (ch != '\\') continue;
         if (++c->s == c->end) break;
@@ -53,7 +63,10 @@ static bool skip_number(struct scan * c) {
     if (*c->s == '-') c->s++;
     const char * first = c->s;
     if (!skip_digits(c) || (*first == '0' && c->s - first > 1)) return bad(c, "a wrong value");
-    if (c->s < c->end && *c->s == '.') { c->s++; if (!skip_digits(c)) return bad(c, "a wrong number"); }
+    if (c->s < c->end && *c->s == '.') {
+        c->s++;
+        if (!skip_digits(c)) return bad(c, "a wrong number");
+    }
     if (c->s < c->end && (*c->s == 'e' || *c->s == 'E')) {
         c->s++;
         if (c->s < c->end && (*c->s == '+' || *c->s == '-')) c->s++;
@@ -76,11 +89,12 @@ static bool skip_value(struct scan * c) {
     if (c->s == c->end) return bad(c, "nothing where a value should be");
     switch (*c->s) {
         case '"': return skip_string(c);
-        case '{': case '[': return skip_members(c, NULL, NULL);
+        case '{':
+        case '[': return skip_members(c, NULL, NULL);
         case 't': return skip_word(c, "true");
         case 'f': return skip_word(c, "false");
         case 'n': return skip_word(c, "null");
-        default:  return skip_number(c);
+        default: return skip_number(c);
     }
 }
 
@@ -90,7 +104,11 @@ static bool skip_members(struct scan * c, member_fn on_member, void * user) {
     if (++c->depth > MAX_DEPTH) return bad(c, "too many levels");
     c->s++;
     skip_space(c);
-    if (c->s < c->end && *c->s == close) { c->s++; c->depth--; return true; }
+    if (c->s < c->end && *c->s == close) {
+        c->s++;
+        c->depth--;
+        return true;
+    }
     for (;;) {
         struct json_span key = { c->s, 0 };
         if (close == '}') {
@@ -98,7 +116,10 @@ static bool skip_members(struct scan * c, member_fn on_member, void * user) {
             if (!skip_string(c)) return false;
             key.n = (size_t) (c->s - key.s);
             skip_space(c);
-            if (c->s == c->end || *c->s++ != ':') { c->s--; return bad(c, "no colon"); }
+            if (c->s == c->end || *c->s++ != ':') {
+                c->s--;
+                return bad(c, "no colon");
+            }
             skip_space(c);
         }
         struct json_span value = { c->s, 0 };
@@ -108,13 +129,23 @@ static bool skip_members(struct scan * c, member_fn on_member, void * user) {
         skip_space(c);
         if (c->s == c->end) return bad(c, "the end of the line");
         const char ch = *c->s++;
-        if (ch == close) { c->depth--; return true; }
-        if (ch != ',') { c->s--; return bad(c, "no comma"); }
+        if (ch == close) {
+            c->depth--;
+            return true;
+        }
+        if (ch != ',') {
+            c->s--;
+            return bad(c, "no comma");
+        }
         skip_space(c);
     }
 }
 
-struct wanted { const char * const * keys; struct json_span * values; int n; };
+struct wanted {
+    const char * const * keys;
+    struct json_span * values;
+    int n;
+};
 
 static bool on_member(struct scan * c, void * user, struct json_span key, struct json_span value) {
     (void) c;
@@ -125,15 +156,22 @@ static bool on_member(struct scan * c, void * user, struct json_span key, struct
     return true;
 }
 
-enum mra_status json_object(const char * s, size_t n, const char * const * keys, struct json_span * values, int n_keys, struct mra_error * err) {
+enum mra_status json_object(const char * s, size_t n, const char * const * keys, struct json_span * values, int n_keys,
+    struct mra_error * err) {
     struct scan c = { .start = s, .s = s, .end = s + n, .err = err };
     struct wanted w = { keys, values, n_keys };
-    for (int i = 0; i < n_keys; i++) values[i] = (struct json_span) {0};
+    for (int i = 0; i < n_keys; i++) values[i] = (struct json_span) { 0 };
     skip_space(&c);
-    if (c.s == c.end || *c.s != '{') { bad(&c, "no object"); return MRA_ERR_FORMAT; }
+    if (c.s == c.end || *c.s != '{') {
+        bad(&c, "no object");
+        return MRA_ERR_FORMAT;
+    }
     if (!skip_members(&c, on_member, &w)) return MRA_ERR_FORMAT;
     skip_space(&c);
-    if (c.s < c.end) { bad(&c, "more than one value"); return MRA_ERR_FORMAT; }
+    if (c.s < c.end) {
+        bad(&c, "more than one value");
+        return MRA_ERR_FORMAT;
+    }
     return MRA_OK;
 }
 
@@ -144,17 +182,23 @@ long long json_whole(struct json_span v) {
     long long x = 0;
     for (size_t i = 0; i < v.n; i++) {
         if (v.s[i] < '0' || v.s[i] > '9') return -1;
-        x = x*10 + (v.s[i] - '0');
+        x = x * 10 + (v.s[i] - '0');
     }
     return x;
 }
 
 static char * put_utf8(char * to, unsigned x) {
-    if (x < 0x80) { *to++ = (char) x; return to; }
+    if (x < 0x80) {
+        *to++ = (char) x;
+        return to;
+    }
     if (x < 0x800) *to++ = (char) (0xc0 | x >> 6);
     else {
         if (x < 0x10000) *to++ = (char) (0xe0 | x >> 12);
-        else { *to++ = (char) (0xf0 | x >> 18); *to++ = (char) (0x80 | (x >> 12 & 63)); }
+        else {
+            *to++ = (char) (0xf0 | x >> 18);
+            *to++ = (char) (0x80 | (x >> 12 & 63));
+        }
         *to++ = (char) (0x80 | (x >> 6 & 63));
     }
     *to++ = (char) (0x80 | (x & 63));
@@ -162,18 +206,26 @@ static char * put_utf8(char * to, unsigned x) {
 }
 
 char * json_unquote(struct json_span v, size_t * len) {
-    char * out = malloc(v.n), * to = out;
+    char *out = malloc(v.n), *to = out;
     if (!out) return NULL;
-    for (const char * s = v.s + 1, * end = v.s + v.n - 1; s < end; s++) {
-        if (*s != '\\') { *to++ = *s; continue; }
+    for (const char *s = v.s + 1, *end = v.s + v.n - 1; s < end; s++) {
+        if (*s != '\\') {
+            *to++ = *s;
+            continue;
+        }
         static const char from[] = "bfnrt", is[] = "\b\f\n\r\t";
         const char * at = strchr(from, *++s);
-        if (*s != 'u') { *to++ = at ? is[at - from] : *s; continue; }
+        if (*s != 'u') {
+            *to++ = at ? is[at - from] : *s;
+            continue;
+        }
         unsigned x = (unsigned) hex4(s + 1);
         s += 4;
         const int low = x >= 0xd800 && x < 0xdc00 && end - s > 6 && s[1] == '\\' && s[2] == 'u' ? hex4(s + 3) : -1;
-        if (low >= 0xdc00 && low < 0xe000) { x = 0x10000 + ((x - 0xd800) << 10) + ((unsigned) low - 0xdc00); s += 6; }
-        else if (x >= 0xd800 && x < 0xe000) x = 0xfffd;
+        if (low >= 0xdc00 && low < 0xe000) {
+            x = 0x10000 + ((x - 0xd800) << 10) + ((unsigned) low - 0xdc00);
+            s += 6;
+        } else if (x >= 0xd800 && x < 0xe000) x = 0xfffd;
         to = put_utf8(to, x); // never longer than the escape
     }
     *to = 0;

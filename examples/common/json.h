@@ -1,5 +1,5 @@
-// JSON Lines: finding the values of a few keys in one object without building a tree. Values keep their text, so that a large
-// integer id comes back as it was, and strings keep their NULs.
+// JSON Lines: finding the values of a few keys in one object without building a tree. Values keep their text, so that a
+// large integer id comes back as it was, and strings keep their NULs.
 #pragma once
 
 #include "mra-error.h"
@@ -7,10 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct json_span { const char * s; size_t n; }; // the text of a value; s NULL: absent
+struct json_span {
+    const char * s;
+    size_t n;
+}; // the text of a value; s NULL: absent
 
-// s[0 .. n) must be one JSON object and nothing else. values[i] is the value of keys[i]; a repeated key counts the last time.
-enum mra_status json_object(const char * s, size_t n, const char * const * keys, struct json_span * values, int n_keys, struct mra_error * err);
+// s[0 .. n) must be one JSON object and nothing else. values[i] is the value of keys[i]; a repeated key counts the last
+// time.
+enum mra_status json_object(
+    const char * s, size_t n, const char * const * keys, struct json_span * values, int n_keys, struct mra_error * err);
 
 bool json_is_string(struct json_span v);
 

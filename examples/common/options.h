@@ -8,20 +8,20 @@
 enum truncate { TRUNCATE_ERROR, TRUNCATE_RIGHT, TRUNCATE_CHUNK };
 
 struct options {
-    const char *           model, * file, * out, * resume, * prefix, * device; // NULL: not given (device: "cpu", "cuda", "auto")
-    char **                texts;        // [n_texts] operands
-    int                    n_texts;
-    enum input_kind        input;
-    int                    n_threads, batch_tokens, max_tokens, chunk_tokens; // 0: the default
-    enum truncate          truncate;
-    enum mra_attention     attention;
+    const char *model, *file, *out, *resume, *prefix, *device; // NULL: not given (device: "cpu", "cuda", "auto")
+    char ** texts;                                             // [n_texts] operands
+    int n_texts;
+    enum input_kind input;
+    int n_threads, batch_tokens, max_tokens, chunk_tokens; // 0: the default
+    enum truncate truncate;
+    enum mra_attention attention;
     struct mra_attn_params attn;
-    bool                   verify, dry_run, verbose, json;
+    bool verify, dry_run, verbose, json;
 };
 
 extern const struct arg_opt common_options[];
-extern const int            n_common_options;
-extern const char           common_notes[]; // exit codes, for the end of a help text
+extern const int n_common_options;
+extern const char common_notes[]; // exit codes, for the end of a help text
 
 struct options options_default(void);
 // true if id was one of common_options

@@ -30,7 +30,7 @@ int output_close(const char * program, int code) {
 static void print_cell(const struct table_col * c, const char * s, bool last) {
     if (!s || !*s) s = "-";
     if (c->left) printf("%-*s%s", last ? 0 : c->width, s, last ? "\n" : "  ");
-    else         printf("%*s%s", c->width, s, last ? "\n" : "  ");
+    else printf("%*s%s", c->width, s, last ? "\n" : "  ");
 }
 void table_head(const struct table_col * cols, int n) {
     for (int i = 0; i < n; i++) print_cell(&cols[i], cols[i].title, i + 1 == n);
@@ -49,7 +49,10 @@ const char * fmt_real(char cell[32], double x, int digits) {
 
 void json_real(struct cJSON * o, const char * name, double x, int digits) {
     char s[32];
-    if (!isfinite(x)) { cJSON_AddNullToObject(o, name); return; }
+    if (!isfinite(x)) {
+        cJSON_AddNullToObject(o, name);
+        return;
+    }
     snprintf(s, sizeof(s), "%.*g", digits, x);
     cJSON_AddRawToObject(o, name, s);
 }
@@ -83,13 +86,13 @@ void progress_clear(void) {
 static double seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double) t.tv_sec + (double) t.tv_nsec*1e-9;
+    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
 }
 
 static const char * fmt_time(char cell[32], double s) {
     const long long t = (long long) (s + .5);
-    if (t >= 3600) snprintf(cell, 32, "%lld:%02lld:%02lld", t/3600, t/60%60, t%60);
-    else           snprintf(cell, 32, "%lld:%02lld", t/60, t%60);
+    if (t >= 3600) snprintf(cell, 32, "%lld:%02lld:%02lld", t / 3600, t / 60 % 60, t % 60);
+    else snprintf(cell, 32, "%lld:%02lld", t / 60, t % 60);
     return cell;
 }
 
@@ -98,14 +101,22 @@ void progress_records(int64_t n, double fraction) {
     static double first = -1, first_fraction, last;
     static int64_t first_n;
     const double now = seconds();
-    if (first < 0) { first = now; first_n = n; first_fraction = fraction; }
+    if (first < 0) {
+        first = now;
+        first_n = n;
+        first_fraction = fraction;
+    }
     if (shown && now - last < .1) return;
     last = now;
-    const double t = now - first, rate = t > 0 ? (double) (n - first_n)/t : 0, f = fraction > 1 ? 1 : fraction;
+    const double t = now - first, rate = t > 0 ? (double) (n - first_n) / t : 0, f = fraction > 1 ? 1 : fraction;
     char bar[WIDTH + 1], cell[32];
-    if (f < 0) { progress("%lld records  %.1f/s  %s", (long long) n, rate, fmt_time(cell, t)); return; }
-    for (int i = 0; i < WIDTH; i++) bar[i] = i < (int) (f*WIDTH) ? '#' : '.';
+    if (f < 0) {
+        progress("%lld records  %.1f/s  %s", (long long) n, rate, fmt_time(cell, t));
+        return;
+    }
+    for (int i = 0; i < WIDTH; i++) bar[i] = i < (int) (f * WIDTH) ? '#' : '.';
     bar[WIDTH] = 0;
-    const double left = f > first_fraction ? t*(1 - f)/(f - first_fraction) : -1;
-    progress("[%s] %3.0f%%  %lld records  %.1f/s  ETA %s", bar, 100*f, (long long) n, rate, left < 0 ? "?" : fmt_time(cell, left));
+    const double left = f > first_fraction ? t * (1 - f) / (f - first_fraction) : -1;
+    progress("[%s] %3.0f%%  %lld records  %.1f/s  ETA %s", bar, 100 * f, (long long) n, rate,
+        left < 0 ? "?" : fmt_time(cell, left));
 }

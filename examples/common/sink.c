@@ -25,7 +25,8 @@ enum mra_status sink_open(struct sink * s, const char * path, int64_t keep, stru
         s->start = s->offset = at > 0 ? at : 0;
         if (s->regular && (fcntl(s->fd, F_GETFL) & O_APPEND)) s->regular = false;
     } else if (keep > 0) {
-        if (ftruncate(s->fd, keep) != 0 || lseek(s->fd, keep, SEEK_SET) != keep) return mra_fail(err, MRA_ERR_IO, "%s: %s", path, strerror(errno));
+        if (ftruncate(s->fd, keep) != 0 || lseek(s->fd, keep, SEEK_SET) != keep)
+            return mra_fail(err, MRA_ERR_IO, "%s: %s", path, strerror(errno));
         s->offset = keep;
     }
     return MRA_OK;
@@ -33,17 +34,20 @@ enum mra_status sink_open(struct sink * s, const char * path, int64_t keep, stru
 
 static bool grow(void ** p, size_t * cap, size_t need, size_t size) {
     if (need <= *cap) return true;
-    const size_t n = need + need/2 + 64;
-    void * q = realloc(*p, n*size);
+    const size_t n = need + need / 2 + 64;
+    void * q = realloc(*p, n * size);
     if (!q) return false;
-    *p   = q;
+    *p = q;
     *cap = n;
     return true;
 }
 
 void sink_write(struct sink * s, const void * p, size_t n) {
     if (s->error) return;
-    if (!grow((void **) &s->buf, &s->cap, s->n + n, 1)) { s->error = ENOMEM; return; }
+    if (!grow((void **) &s->buf, &s->cap, s->n + n, 1)) {
+        s->error = ENOMEM;
+        return;
+    }
     memcpy(s->buf + s->n, p, n);
     s->n += n;
 }
@@ -60,30 +64,37 @@ void sink_printf(struct sink * s, const char * fmt, ...) {
 
 void sink_real(struct sink * s, double x, int digits) {
     if (isfinite(x)) sink_printf(s, "%.*g", digits, x);
-    else             sink_text(s, "null");
+    else sink_text(s, "null");
 }
 
 // bytes of the well-formed UTF-8 character at s, 0: there is none
 static size_t utf8_length(const unsigned char * s, size_t n) {
     const unsigned char a = s[0];
-    const size_t len = a < 0x80 ? 1 : a >= 0xc2 && a < 0xe0 ? 2 : a >= 0xe0 && a < 0xf0 ? 3 : a >= 0xf0 && a < 0xf5 ? 4 : 0;
+    const size_t len = a < 0x80 ? 1
+        : a >= 0xc2 && a < 0xe0 ? 2
+        : a >= 0xe0 && a < 0xf0 ? 3
+        : a >= 0xf0 && a < 0xf5 ? 4
+                                : 0;
     if (len == 0 || len > n) return 0;
-    for (size_t i = 1; i < len; i++) if ((s[i] & 0xc0) != 0x80) return 0;
-    if ((a == 0xe0 && s[1] < 0xa0) || (a == 0xed && s[1] >= 0xa0) || (a == 0xf0 && s[1] < 0x90) || (a == 0xf4 && s[1] >= 0x90)) return 0;
+    for (size_t i = 1; i < len; i++)
+        if ((s[i] & 0xc0) != 0x80) return 0;
+    if ((a == 0xe0 && s[1] < 0xa0) || (a == 0xed && s[1] >= 0xa0) || (a == 0xf0 && s[1] < 0x90) ||
+        (a == 0xf4 && s[1] >= 0x90))
+        return 0;
     return len;
 }
 
 void sink_json(struct sink * s, const char * text, size_t n) {
-    const unsigned char * p = (const unsigned char *) text, * end = p + n;
+    const unsigned char *p = (const unsigned char *) text, *end = p + n;
     sink_text(s, "\"");
     while (p < end) {
         const size_t len = utf8_length(p, (size_t) (end - p));
-        if      (len == 0)                sink_text(s, "\xef\xbf\xbd");
+        if (len == 0) sink_text(s, "\xef\xbf\xbd");
         else if (*p == '"' || *p == '\\') sink_printf(s, "\\%c", *p);
-        else if (*p == '\n')              sink_text(s, "\\n");
-        else if (*p == '\t')              sink_text(s, "\\t");
+        else if (*p == '\n') sink_text(s, "\\n");
+        else if (*p == '\t') sink_text(s, "\\t");
         else if (*p < 0x20 || *p == 0x7f) sink_printf(s, "\\u%04x", *p);
-        else                              sink_write(s, p, len);
+        else sink_write(s, p, len);
         p += len ? len : 1;
     }
     sink_text(s, "\"");
@@ -91,7 +102,10 @@ void sink_json(struct sink * s, const char * text, size_t n) {
 
 void sink_commit(struct sink * s) {
     if (s->error) return;
-    if (!grow((void **) &s->ends, &s->cap_ends, s->n_ends + 1, sizeof(*s->ends))) { s->error = ENOMEM; return; }
+    if (!grow((void **) &s->ends, &s->cap_ends, s->n_ends + 1, sizeof(*s->ends))) {
+        s->error = ENOMEM;
+        return;
+    }
     s->ends[s->n_ends++] = s->n;
     if (s->n >= FLUSH_AT) sink_flush(s);
 }
@@ -99,8 +113,12 @@ void sink_commit(struct sink * s) {
 // a write failed with `done` bytes of buf in the file: back to the end of a record
 static void cut(struct sink * s, size_t done) {
     size_t keep = 0;
-    for (size_t i = 0; i < s->n_ends && s->ends[i] <= done; i++) { s->before = s->offset + (int64_t) keep; keep = s->ends[i]; }
-    if (s->regular && ftruncate(s->fd, s->offset + (int64_t) keep) == 0) lseek(s->fd, s->offset + (int64_t) keep, SEEK_SET);
+    for (size_t i = 0; i < s->n_ends && s->ends[i] <= done; i++) {
+        s->before = s->offset + (int64_t) keep;
+        keep = s->ends[i];
+    }
+    if (s->regular && ftruncate(s->fd, s->offset + (int64_t) keep) == 0)
+        lseek(s->fd, s->offset + (int64_t) keep, SEEK_SET);
     s->offset += (int64_t) keep;
 }
 
@@ -109,7 +127,10 @@ bool sink_flush(struct sink * s) {
     while (!s->error && done < s->n) {
         const ssize_t w = write(s->fd, s->buf + done, s->n - done);
         if (w > 0) done += (size_t) w;
-        else if (w < 0 && errno != EINTR) { s->error = errno; cut(s, done); }
+        else if (w < 0 && errno != EINTR) {
+            s->error = errno;
+            cut(s, done);
+        }
     }
     if (!s->error) {
         if (s->n_ends) s->before = s->offset + (int64_t) (s->n_ends > 1 ? s->ends[s->n_ends - 2] : 0);
@@ -125,7 +146,7 @@ void sink_retry(struct sink * s) {
 bool sink_back(struct sink * s) {
     if (!s->regular || ftruncate(s->fd, s->before) != 0 || lseek(s->fd, s->before, SEEK_SET) != s->before) return false;
     s->offset = s->before;
-    s->error  = 0;
+    s->error = 0;
     return true;
 }
 
@@ -138,9 +159,9 @@ bool sink_close(struct sink * s, const char * program) {
     if (s->fd >= 0 && close(s->fd) != 0 && !s->error) s->error = errno;
     free(s->buf);
     free(s->ends);
-    s->buf  = NULL;
+    s->buf = NULL;
     s->ends = NULL;
-    s->fd   = -1;
+    s->fd = -1;
     if (!s->error || s->error == EPIPE) return true;
     progress_clear();
     fprintf(stderr, "%s: cannot write to %s: %s\n", program, s->path, strerror(s->error));

@@ -26,7 +26,7 @@ bool interrupted(void) { return stop != 0; }
 double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double) t.tv_sec*1e3 + (double) t.tv_nsec*1e-6;
+    return (double) t.tv_sec * 1e3 + (double) t.tv_nsec * 1e-6;
 }
 
 // ---- opening ----
@@ -44,7 +44,8 @@ static void load_model(struct stream * s) {
     s->model = mra_model_load(s->o->model, &p, &err);
     const char * none = !s->model && err.code == MRA_ERR_UNSUPPORTED ? strstr(err.msg, "no CUDA device") : NULL;
     if (none && any) {
-        if (ggml_backend_reg_by_name("CUDA")) fprintf(stderr, "%s: %s; using the CPU\n", s->program, none); // else nobody expects one
+        if (ggml_backend_reg_by_name("CUDA"))
+            fprintf(stderr, "%s: %s; using the CPU\n", s->program, none); // else nobody expects one
         p.device = "cpu";
         s->model = mra_model_load(s->o->model, &p, &err);
     } else if (none) {
@@ -59,20 +60,22 @@ static void new_contexts(struct stream * s) {
     struct mra_context_params p = mra_context_params_default();
     p.n_threads = s->o->n_threads;
     p.attention = s->o->attention;
-    p.attn      = s->o->attn;
-    p.profile   = s->o->verbose;
+    p.attn = s->o->attn;
+    p.profile = s->o->verbose;
     if (s->o->batch_tokens) p.n_batch = s->o->batch_tokens;
     if (!(s->ctx = mra_context_new(s->model, &p, &err))) fatal(s->program, "%s", err.msg);
-    if (*mra_context_note(s->ctx)) fprintf(stderr, "%s: attention runs on the CPU: %s\n", s->program, mra_context_note(s->ctx));
+    if (*mra_context_note(s->ctx))
+        fprintf(stderr, "%s: attention runs on the CPU: %s\n", s->program, mra_context_note(s->ctx));
     p.attention = MRA_ATTENTION_EXACT;
-    p.profile   = false;
+    p.profile = false;
     if (s->o->verify && !(s->exact = mra_context_new(s->model, &p, &err))) fatal(s->program, "%s", err.msg);
 }
 
 static void print_model(const struct stream * s) {
     const struct mra_model_info * i = &s->info;
-    fprintf(stderr, "%s: %s%s%s, %s, %.1fM parameters, %d layers, width %d, %d heads, %d positions", s->program, i->name, *i->name ? ": " : "",
-        *i->family ? i->family : "bert", i->type, (double) i->n_params/1e6, i->n_layer, i->n_embd, i->n_head, i->n_ctx);
+    fprintf(stderr, "%s: %s%s%s, %s, %.1fM parameters, %d layers, width %d, %d heads, %d positions", s->program,
+        i->name, *i->name ? ": " : "", *i->family ? i->family : "bert", i->type, (double) i->n_params / 1e6, i->n_layer,
+        i->n_embd, i->n_head, i->n_ctx);
     if (i->max_length < i->n_ctx) fprintf(stderr, ", texts up to %d tokens", i->max_length);
     if (i->has_mlm) fprintf(stderr, ", fill-mask");
     if (i->n_class) fprintf(stderr, ", %d labels", i->n_class);
@@ -81,10 +84,12 @@ static void print_model(const struct stream * s) {
 
 static void catch_signals(void) {
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
-    const struct sigaction on = { .sa_handler = on_signal }, ignore = { .sa_handler = SIG_IGN }; // no SA_RESTART: reads must end
+    const struct sigaction on = { .sa_handler = on_signal },
+                           ignore = { .sa_handler = SIG_IGN }; // no SA_RESTART: reads must end
     for (int i = 0; i < 3; i++) {
         struct sigaction old;
-        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) sigaction(ends[i], &on, NULL); // nohup stays in force
+        if (sigaction(ends[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(ends[i], &on, NULL); // nohup stays in force
     }
     sigaction(SIGPIPE, &ignore, NULL); // a write then fails with EPIPE
     sigaction(SIGXFSZ, &ignore, NULL);
@@ -98,7 +103,8 @@ void stream_open(struct stream * s, const struct args * a, const struct options 
     s->load_ms = now_ms() - s->t_start;
     const bool chunk = o->truncate == TRUNCATE_CHUNK;
     s->limit = o->max_tokens ? o->max_tokens : chunk ? s->info.n_ctx : s->info.max_length;
-    if (s->limit > s->info.n_ctx) fatal(s->program, "--max-tokens %d: the model has %d positions", s->limit, s->info.n_ctx);
+    if (s->limit > s->info.n_ctx)
+        fatal(s->program, "--max-tokens %d: the model has %d positions", s->limit, s->info.n_ctx);
     if (o->verbose) print_model(s);
 }
 
@@ -126,7 +132,7 @@ static bool add_prefix(struct record * r, const char * prefix) {
     memcpy(p, prefix, n);
     memcpy(p + n, r->text, r->n_text + 1);
     free(r->text);
-    r->text    = p;
+    r->text = p;
     r->n_text += n;
     return true;
 }
@@ -138,16 +144,17 @@ uint32_t stream_offset(const struct stream * s, uint32_t at) {
 
 // the next records, as many as make a window or as there are for now
 static enum input_state fill_window(struct stream * s) {
-    const int64_t most = (int64_t) (s->o->batch_tokens ? s->o->batch_tokens : 8192)*WINDOW_BATCHES, from = s->in.offset;
+    const int64_t most = (int64_t) (s->o->batch_tokens ? s->o->batch_tokens : 8192) * WINDOW_BATCHES,
+                  from = s->in.offset;
     int64_t n_tokens = 0;
-    for (s->n_items = 0; s->n_items < WINDOW_ITEMS && n_tokens < most && s->in.offset - from < WINDOW_BYTES; ) {
+    for (s->n_items = 0; s->n_items < WINDOW_ITEMS && n_tokens < most && s->in.offset - from < WINDOW_BYTES;) {
         if (s->n_items == s->cap_items) {
-            s->cap_items = 2*s->cap_items + 16;
-            s->items = realloc(s->items, (size_t) s->cap_items*sizeof(*s->items));
+            s->cap_items = 2 * s->cap_items + 16;
+            s->items = realloc(s->items, (size_t) s->cap_items * sizeof(*s->items));
             if (!s->items) fatal(s->program, "out of memory");
         }
         struct item * it = &s->items[s->n_items];
-        *it = (struct item) {0};
+        *it = (struct item) { 0 };
         struct mra_error err;
         const enum input_state st = input_next(&s->in, &it->rec, s->n_items == 0, &err);
         if (st == INPUT_FAILED && err.code != MRA_OK) { // what came before it is still done
@@ -155,11 +162,20 @@ static enum input_state fill_window(struct stream * s) {
             fprintf(stderr, "%s: %s\n", s->program, err.msg);
         }
         if (st != INPUT_RECORD) return st == INPUT_NOT_YET ? INPUT_RECORD : st;
-        if (interrupted()) { item_free(it); return INPUT_FAILED; }
-        if (resume_has(s, &it->rec)) { s->n_skipped++; s->done_bytes = it->rec.end; item_free(it); continue; }
+        if (interrupted()) {
+            item_free(it);
+            return INPUT_FAILED;
+        }
+        if (resume_has(s, &it->rec)) {
+            s->n_skipped++;
+            s->done_bytes = it->rec.end;
+            item_free(it);
+            continue;
+        }
         const double t = now_ms();
         if (it->rec.status != MRA_OK) item_fail(it, it->rec.status, it->rec.error);
-        if (!it->failed && s->o->prefix && !add_prefix(&it->rec, s->o->prefix)) item_fail(it, MRA_ERR_MEMORY, "out of memory");
+        if (!it->failed && s->o->prefix && !add_prefix(&it->rec, s->o->prefix))
+            item_fail(it, MRA_ERR_MEMORY, "out of memory");
         if (!it->failed && s->record) s->record(s, it);
         if (!it->failed) item_tokenize(s, it);
         if (!it->failed && s->prepare) s->prepare(s, it);
@@ -183,7 +199,10 @@ static bool emit_window(struct stream * s) {
     progress_clear(); // stdout may be the same terminal
     for (int i = 0; i < s->n_items && (s->items[i].done || s->items[i].failed); i++) {
         struct item * it = &s->items[i];
-        if (it->failed) { s->n_failed++; report(s, it); } else s->n_done++;
+        if (it->failed) {
+            s->n_failed++;
+            report(s, it);
+        } else s->n_done++;
         if (s->emit && (!it->failed || s->emit_failed)) s->emit(s, it);
         if (s->out.error) break;
         s->done_bytes = it->rec.end;
@@ -202,19 +221,26 @@ static void free_window(struct stream * s) {
 // ---- running ----
 
 static void print_verify(const struct stream * s) {
-    fprintf(stderr, "%s: against exact attention, worst record: max error %.3g, relative error %.3g, cosine %.6f; exact took %.2f s, this %.2f s\n",
-        s->program, s->max_err, s->rel_err, s->cosine, s->exact_ms/1e3, s->encode_ms/1e3);
+    fprintf(stderr,
+        "%s: against exact attention, worst record: max error %.3g, relative error %.3g, cosine %.6f; exact took %.2f "
+        "s, this %.2f s\n",
+        s->program, s->max_err, s->rel_err, s->cosine, s->exact_ms / 1e3, s->encode_ms / 1e3);
 }
 
 static void print_times(const struct stream * s) {
     const double total = now_ms() - s->t_start;
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);
-    fprintf(stderr, "%s: %lld records, %lld tokens in %.2f s (%.0f tokens/s); memory: %.1f MB activations, %.1f MB weights, %.0f MB at most in all\n", s->program,
-        (long long) s->n_done, (long long) s->n_computed, total/1e3, s->encode_ms > 0 ? (double) s->n_computed/s->encode_ms*1e3 : 0,
-        (double) s->compute_bytes/1e6, (double) s->info.n_bytes/1e6, (double) u.ru_maxrss*1024/1e6);
-    fprintf(stderr, "%s: load %.0f ms, tokenize %.0f ms, graphs %.0f ms", s->program, s->load_ms, s->tokenize_ms, s->build_ms);
-    for (int i = 0; i < MRA_PART_COUNT; i++) fprintf(stderr, ", %s %.0f ms", mra_part_name((enum mra_part) i), s->part_ms[i]);
+    fprintf(stderr,
+        "%s: %lld records, %lld tokens in %.2f s (%.0f tokens/s); memory: %.1f MB activations, %.1f MB weights, %.0f "
+        "MB at most in all\n",
+        s->program, (long long) s->n_done, (long long) s->n_computed, total / 1e3,
+        s->encode_ms > 0 ? (double) s->n_computed / s->encode_ms * 1e3 : 0, (double) s->compute_bytes / 1e6,
+        (double) s->info.n_bytes / 1e6, (double) u.ru_maxrss * 1024 / 1e6);
+    fprintf(stderr, "%s: load %.0f ms, tokenize %.0f ms, graphs %.0f ms", s->program, s->load_ms, s->tokenize_ms,
+        s->build_ms);
+    for (int i = 0; i < MRA_PART_COUNT; i++)
+        fprintf(stderr, ", %s %.0f ms", mra_part_name((enum mra_part) i), s->part_ms[i]);
     if (s->exact) fprintf(stderr, ", exact %.0f ms", s->exact_ms);
     fprintf(stderr, ", write %.0f ms\n", s->write_ms);
 }
@@ -233,7 +259,8 @@ static int finish(struct stream * s, bool failed) {
     if (s->o->verbose && s->ctx) print_times(s);
     if (s->n_skipped) fprintf(stderr, "%s: %lld records were finished before\n", s->program, (long long) s->n_skipped);
     if (interrupted()) fprintf(stderr, "%s: interrupted after %lld records\n", s->program, (long long) s->n_done);
-    if (n_failed) fprintf(stderr, "%s: %lld of %lld records failed\n", s->program, (long long) n_failed, (long long) n_all);
+    if (n_failed)
+        fprintf(stderr, "%s: %lld of %lld records failed\n", s->program, (long long) n_failed, (long long) n_all);
     input_close(&s->in);
     mra_context_free(s->ctx);
     mra_context_free(s->exact);
@@ -247,30 +274,32 @@ int stream_run(struct stream * s) {
     struct mra_error err;
     if (s->o->dry_run) {
         s->collect = NULL;
-        s->begin   = estimate_begin;
-        s->emit    = estimate_emit;
-        s->end     = estimate_end;
+        s->begin = estimate_begin;
+        s->emit = estimate_emit;
+        s->end = estimate_end;
         s->flushed = NULL;
         s->emit_failed = false;
     } else if (s->collect) {
         new_contexts(s);
     }
-    if (input_open(&s->in, s->o->file, s->o->texts, s->o->n_texts, s->o->input, &err) != MRA_OK) fatal(s->program, "%s", err.msg);
+    if (input_open(&s->in, s->o->file, s->o->texts, s->o->n_texts, s->o->input, &err) != MRA_OK)
+        fatal(s->program, "%s", err.msg);
     const int64_t keep = s->o->resume ? resume_read(s) : -1;
     if (sink_open(&s->out, s->o->out, keep, &err) != MRA_OK) fatal(s->program, "%s", err.msg);
     if (s->begin) s->begin(s);
     progress_records(0, s->in.size > 0 ? 0 : -1);
     s->t_start = now_ms() - s->load_ms;
     bool failed = s->out.error != 0;
-    for (enum input_state st = INPUT_RECORD; st == INPUT_RECORD && !failed && !interrupted(); ) {
+    for (enum input_state st = INPUT_RECORD; st == INPUT_RECORD && !failed && !interrupted();) {
         st = fill_window(s);
         if (st == INPUT_FAILED && !interrupted()) failed = true;
         if (s->collect) window_encode(s);
-        else for (int i = 0; i < s->n_items; i++) s->items[i].done = true;
+        else
+            for (int i = 0; i < s->n_items; i++) s->items[i].done = true;
         const bool good = emit_window(s);
         free_window(s);
         if (!good) break; // sink_close says why, and whether that is a failure
-        progress_records(s->n_done + s->n_failed, s->in.size > 0 ? (double) s->done_bytes/(double) s->in.size : -1);
+        progress_records(s->n_done + s->n_failed, s->in.size > 0 ? (double) s->done_bytes / (double) s->in.size : -1);
     }
     return finish(s, failed);
 }
@@ -279,13 +308,18 @@ int stream_run(struct stream * s) {
 
 void stream_json_head(struct stream * s, const struct item * it) {
     sink_text(&s->out, "{");
-    if (it->rec.id)     { sink_text(&s->out, "\"id\": "); sink_text(&s->out, it->rec.id); sink_text(&s->out, ", "); }
-    if (s->in.fd >= 0)  sink_printf(&s->out, "\"line\": %lld, ", (long long) it->rec.line);
+    if (it->rec.id) {
+        sink_text(&s->out, "\"id\": ");
+        sink_text(&s->out, it->rec.id);
+        sink_text(&s->out, ", ");
+    }
+    if (s->in.fd >= 0) sink_printf(&s->out, "\"line\": %lld, ", (long long) it->rec.line);
 }
 
 void stream_json_tail(struct stream * s, const struct item * it) {
     if (s->exact) {
-        sink_printf(&s->out, ", \"verify\": {\"max_error\": %.3g, \"relative_error\": %.3g, \"cosine\": ", it->max_err, it->rel_err);
+        sink_printf(&s->out, ", \"verify\": {\"max_error\": %.3g, \"relative_error\": %.3g, \"cosine\": ", it->max_err,
+            it->rel_err);
         sink_real(&s->out, it->cosine, 7);
         sink_text(&s->out, "}");
     }
@@ -300,6 +334,6 @@ void stream_line_end(struct stream * s) {
 void stream_name(struct stream * s, const struct item * it) {
     const size_t n = it->rec.id ? strlen(it->rec.id) : 0;
     if (n >= 2 && it->rec.id[0] == '"') sink_write(&s->out, it->rec.id + 1, n - 2);
-    else if (n)                         sink_text(&s->out, it->rec.id);
-    else                                sink_printf(&s->out, "%lld", (long long) it->rec.line);
+    else if (n) sink_text(&s->out, it->rec.id);
+    else sink_printf(&s->out, "%lld", (long long) it->rec.line);
 }

@@ -35,34 +35,45 @@ static void stop_threads(struct mra_context * ctx) {
 }
 
 static enum mra_status check_params(struct mra_context_params * p, struct mra_error * err) {
-    if (p->n_threads < 0 || p->n_threads > GGML_MAX_N_THREADS) return mra_fail(err, MRA_ERR_ARG, "n_threads = %d is not in 0..%d", p->n_threads, GGML_MAX_N_THREADS);
-    if (p->n_batch < 0)   return mra_fail(err, MRA_ERR_ARG, "n_batch = %d is negative", p->n_batch);
-    if (p->n_chunk < 0)   return mra_fail(err, MRA_ERR_ARG, "n_chunk = %d is negative", p->n_chunk);
-    if ((unsigned) p->attention > MRA_ATTENTION_MRA) return mra_fail(err, MRA_ERR_ARG, "unknown attention %d", (int) p->attention);
+    if (p->n_threads < 0 || p->n_threads > GGML_MAX_N_THREADS)
+        return mra_fail(err, MRA_ERR_ARG, "n_threads = %d is not in 0..%d", p->n_threads, GGML_MAX_N_THREADS);
+    if (p->n_batch < 0) return mra_fail(err, MRA_ERR_ARG, "n_batch = %d is negative", p->n_batch);
+    if (p->n_chunk < 0) return mra_fail(err, MRA_ERR_ARG, "n_chunk = %d is negative", p->n_chunk);
+    if ((unsigned) p->attention > MRA_ATTENTION_MRA)
+        return mra_fail(err, MRA_ERR_ARG, "unknown attention %d", (int) p->attention);
     if (mra_attn_work(&p->attn, 64, 64) < 0) {
-        return mra_fail(err, MRA_ERR_ARG, "attention settings are not valid (frame %d, budget %g)", (int) p->attn.frame, (double) p->attn.budget);
+        return mra_fail(err, MRA_ERR_ARG, "attention settings are not valid (frame %d, budget %g)", (int) p->attn.frame,
+            (double) p->attn.budget);
     }
     if (p->n_threads == 0) p->n_threads = mra_cpu_count();
-    if (p->n_batch == 0)   p->n_batch = 8192;
-    if (p->n_chunk == 0)   p->n_chunk = 512;
+    if (p->n_batch == 0) p->n_batch = 8192;
+    if (p->n_chunk == 0) p->n_chunk = 512;
     return MRA_OK;
 }
 
-struct mra_context * mra_context_new(const struct mra_model * model, const struct mra_context_params * params, struct mra_error * err) {
+struct mra_context * mra_context_new(
+    const struct mra_model * model, const struct mra_context_params * params, struct mra_error * err) {
     struct mra_context_params p = params ? *params : mra_context_params_default();
     if (check_params(&p, err) != MRA_OK) return NULL;
     struct mra_context * ctx = calloc(1, sizeof(*ctx));
-    if (!ctx) { mra_fail(err, MRA_ERR_MEMORY, "out of memory"); return NULL; }
-    ctx->model  = model;
+    if (!ctx) {
+        mra_fail(err, MRA_ERR_MEMORY, "out of memory");
+        return NULL;
+    }
+    ctx->model = model;
     ctx->params = p;
     ggml_backend_dev_t cpu = mra_device_find(NULL, err), devs[2] = { model->dev, cpu };
     if (!cpu) goto fail;
     for (int i = model->dev == cpu ? 1 : 0; i < 2; i++) {
         ggml_backend_t backend = ggml_backend_dev_init(devs[i], NULL);
-        if (!backend) { mra_fail(err, MRA_ERR_BACKEND, "device %s does not start", ggml_backend_dev_name(devs[i])); goto fail; }
+        if (!backend) {
+            mra_fail(err, MRA_ERR_BACKEND, "device %s does not start", ggml_backend_dev_name(devs[i]));
+            goto fail;
+        }
         ctx->backends[ctx->n_backends++] = backend;
         if (devs[i] == cpu) continue;
-        ctx->companion = ggml_backend_mra_init(backend, &ctx->no_companion); // without it our nodes run on the CPU, and ggml copies
+        ctx->companion = ggml_backend_mra_init(
+            backend, &ctx->no_companion); // without it our nodes run on the CPU, and ggml copies
         if (ctx->companion) ctx->backends[ctx->n_backends++] = ctx->companion;
     }
     start_threads(ctx, ctx->backends[ctx->n_backends - 1]);
@@ -87,7 +98,7 @@ void mra_context_free(struct mra_context * ctx) {
 enum mra_status mra_context_reserve(void ** p, size_t * cap, size_t n, struct mra_error * err) {
     if (n <= *cap) return MRA_OK;
     free(*p);
-    *p   = malloc(n);
+    *p = malloc(n);
     *cap = *p ? n : 0;
     return *p ? MRA_OK : mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes", n);
 }
@@ -102,10 +113,12 @@ static struct mra_op_time * op_time(struct mra_stats * s, const char * op) {
 }
 
 static bool is_view(enum ggml_op op) {
-    return op == GGML_OP_NONE || op == GGML_OP_VIEW || op == GGML_OP_RESHAPE || op == GGML_OP_PERMUTE || op == GGML_OP_TRANSPOSE;
+    return op == GGML_OP_NONE || op == GGML_OP_VIEW || op == GGML_OP_RESHAPE || op == GGML_OP_PERMUTE ||
+        op == GGML_OP_TRANSPOSE;
 }
 
-// profile: ggml computes node by node; views cost nothing and run with the next one. A part ends with the node it is named after.
+// profile: ggml computes node by node; views cost nothing and run with the next one. A part ends with the node it is
+// named after.
 static bool on_node(struct ggml_tensor * t, bool ask, void * user) {
     struct mra_context * ctx = user;
     const enum mra_part part = mra_graph_part(t);
@@ -126,7 +139,7 @@ static bool on_node(struct ggml_tensor * t, bool ask, void * user) {
 enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra_error * err) {
     if (n > ctx->sched_size) {
         if (ctx->sched) ggml_backend_sched_free(ctx->sched);
-        ctx->sched_size = n + n/4;
+        ctx->sched_size = n + n / 4;
         ctx->sched = ggml_backend_sched_new(ctx->backends, NULL, ctx->n_backends, ctx->sched_size, false, false);
         if (!ctx->sched) {
             ctx->sched_size = 0;
@@ -140,7 +153,9 @@ enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra
 
 const char * mra_context_note(const struct mra_context * ctx) { return ctx->no_companion.msg; }
 
-struct mra_stats mra_context_stats(const struct mra_context * ctx) { return ctx->stats; }
+struct mra_stats mra_context_stats(const struct mra_context * ctx) {
+    return ctx->stats;
+}
 
 const char * mra_part_name(enum mra_part part) {
     static const char * const names[] = { "embeddings", "qkv", "attention", "feed-forward", "head" };

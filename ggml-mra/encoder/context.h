@@ -5,24 +5,28 @@
 #include "graph.h"
 
 struct mra_context {
-    const struct mra_model *  model;
+    const struct mra_model * model;
     struct mra_context_params params;
-    struct mra_stats          stats;
+    struct mra_stats stats;
 
-    ggml_backend_t            backends[3];  // the model's device and its companion, where that is not the CPU; then the CPU
-    ggml_backend_t            companion;    // one of them, or NULL
-    struct mra_error          no_companion; // why, or ""
-    int                       n_backends;
-    struct ggml_threadpool *  threads;
-    ggml_backend_sched_t      sched;
-    size_t                    sched_size;   // nodes it was made for
-    double                    part_start;   // profile: end of the last part
-    double                    op_start;     // and of the last node
+    ggml_backend_t backends[3];    // the model's device and its companion, where that is not the CPU; then the CPU
+    ggml_backend_t companion;      // one of them, or NULL
+    struct mra_error no_companion; // why, or ""
+    int n_backends;
+    struct ggml_threadpool * threads;
+    ggml_backend_sched_t sched;
+    size_t sched_size; // nodes it was made for
+    double part_start; // profile: end of the last part
+    double op_start;   // and of the last node
 
-    void *  meta; size_t meta_cap; // tensor structs and graph of a pass
-    void *  ints; size_t ints_cap; // its inputs
-    float * rows; size_t rows_cap; // hidden states on their way to a pool
-    float * out;  size_t out_cap;  // result
+    void * meta;
+    size_t meta_cap; // tensor structs and graph of a pass
+    void * ints;
+    size_t ints_cap; // its inputs
+    float * rows;
+    size_t rows_cap; // hidden states on their way to a pool
+    float * out;
+    size_t out_cap; // result
 };
 
 // grows *p to at least n bytes; contents are not kept

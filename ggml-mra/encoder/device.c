@@ -10,7 +10,8 @@
 static ggml_backend_dev_t cuda_device(struct mra_error * err) {
     ggml_backend_reg_t reg = ggml_backend_reg_by_name("CUDA");
     if (reg && ggml_backend_reg_dev_count(reg) > 0) return ggml_backend_reg_dev_get(reg, 0);
-    mra_fail(err, MRA_ERR_UNSUPPORTED, reg ? "no CUDA device answers: no GPU, or no driver" : "no CUDA device: ggml was built without CUDA");
+    mra_fail(err, MRA_ERR_UNSUPPORTED,
+        reg ? "no CUDA device answers: no GPU, or no driver" : "no CUDA device: ggml was built without CUDA");
     return NULL;
 }
 
@@ -44,5 +45,5 @@ int mra_cpu_count(void) {
 double mra_now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double) t.tv_sec*1e3 + (double) t.tv_nsec*1e-6;
+    return (double) t.tv_sec * 1e3 + (double) t.tv_nsec * 1e-6;
 }

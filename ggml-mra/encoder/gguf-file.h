@@ -1,4 +1,5 @@
-// A GGUF file mapped into memory, checked, and typed access to its keys. Errors name the file's key, not the file: callers add the path.
+// A GGUF file mapped into memory, checked, and typed access to its keys. Errors name the file's key, not the file:
+// callers add the path.
 #pragma once
 
 #include "mra-error.h"
@@ -11,8 +12,8 @@
 #include <stdint.h>
 
 struct mra_gguf {
-    void *                data; // read-only mapping of the whole file; NULL: none
-    size_t                size;
+    void * data; // read-only mapping of the whole file; NULL: none
+    size_t size;
     struct gguf_context * gguf;
     struct ggml_context * meta; // its tensors, without data
 };
@@ -22,7 +23,7 @@ enum mra_status mra_gguf_check(const void * data, size_t size, struct mra_error 
 
 // Fills *f; on failure it holds nothing. mra_gguf_close(&(struct mra_gguf) {0}) is fine.
 enum mra_status mra_gguf_open(struct mra_gguf * f, const char * path, struct mra_error * err);
-void            mra_gguf_close(struct mra_gguf * f);
+void mra_gguf_close(struct mra_gguf * f);
 
 // Lets go of the mapping; keys and tensor shapes stay.
 void mra_gguf_unmap(struct mra_gguf * f);
@@ -30,12 +31,18 @@ void mra_gguf_unmap(struct mra_gguf * f);
 // the bytes of a tensor in the mapping
 const void * mra_gguf_data(const struct mra_gguf * f, const struct ggml_tensor * t);
 
-// A key that is absent leaves *v as it is; one of a wrong type or out of range is an error. Integers may be of any width.
-enum mra_status mra_gguf_int (const struct mra_gguf * f, const char * key, int64_t lo, int64_t hi, int64_t * v, struct mra_error * err);
-enum mra_status mra_gguf_f32 (const struct mra_gguf * f, const char * key, float * v, struct mra_error * err);
+// A key that is absent leaves *v as it is; one of a wrong type or out of range is an error. Integers may be of any
+// width.
+enum mra_status mra_gguf_int(
+    const struct mra_gguf * f, const char * key, int64_t lo, int64_t hi, int64_t * v, struct mra_error * err);
+enum mra_status mra_gguf_f32(const struct mra_gguf * f, const char * key, float * v, struct mra_error * err);
 enum mra_status mra_gguf_bool(const struct mra_gguf * f, const char * key, bool * v, struct mra_error * err);
-enum mra_status mra_gguf_str (const struct mra_gguf * f, const char * key, const char ** v, struct mra_error * err); // lives as long as f
+enum mra_status mra_gguf_str(
+    const struct mra_gguf * f, const char * key, const char ** v, struct mra_error * err); // lives as long as f
 
-// Arrays. A numeric one is given where it lies, a list of strings by id (for gguf_get_arr_str); *n = 0 and id -1 where absent.
-enum mra_status mra_gguf_array  (const struct mra_gguf * f, const char * key, enum gguf_type type, const void ** data, size_t * n, struct mra_error * err);
-enum mra_status mra_gguf_strings(const struct mra_gguf * f, const char * key, int64_t * id, size_t * n, struct mra_error * err);
+// Arrays. A numeric one is given where it lies, a list of strings by id (for gguf_get_arr_str); *n = 0 and id -1 where
+// absent.
+enum mra_status mra_gguf_array(const struct mra_gguf * f, const char * key, enum gguf_type type, const void ** data,
+    size_t * n, struct mra_error * err);
+enum mra_status mra_gguf_strings(
+    const struct mra_gguf * f, const char * key, int64_t * id, size_t * n, struct mra_error * err);

@@ -1,5 +1,5 @@
-// x = norm(token + position + type); per layer: x = norm(x + out(attention(x))), x = norm(x + down(act(up(x)))); then the head.
-// Tokens of all sequences lie end to end: no padding, and no tensor that grows with the square of a length.
+// x = norm(token + position + type); per layer: x = norm(x + out(attention(x))), x = norm(x + down(act(up(x)))); then
+// the head. Tokens of all sequences lie end to end: no padding, and no tensor that grows with the square of a length.
 #include "graph.h"
 
 #include <stdio.h>
@@ -8,17 +8,18 @@
 #define PART_NAME "mra-part-"
 
 struct builder {
-    struct ggml_context *          ctx;
-    const struct mra_model *       m;
+    struct ggml_context * ctx;
+    const struct mra_model * m;
     const struct mra_graph_shape * s;
-    struct mra_graph *             g;
-    struct mra_error *             err;
+    struct mra_graph * g;
+    struct mra_error * err;
 };
 
 enum mra_part mra_graph_part(const struct ggml_tensor * t) {
     const char * name = ggml_get_name(t);
     const size_t n = strlen(PART_NAME);
-    return strncmp(name, PART_NAME, n) == 0 && strlen(name) == n + 1 ? (enum mra_part) (name[n] - '0') : MRA_PART_COUNT; // longer: views of it
+    return strncmp(name, PART_NAME, n) == 0 && strlen(name) == n + 1 ? (enum mra_part)(name[n] - '0')
+                                                                     : MRA_PART_COUNT; // longer: views of it
 }
 
 // From here on NULL is what an operator gave that could not be built; it passes through, the reason is in b->err.
@@ -45,22 +46,24 @@ static struct ggml_tensor * norm(struct builder * b, struct mra_norm l, struct g
 
 static struct ggml_tensor * activate(struct builder * b, enum mra_act act, struct ggml_tensor * x) {
     switch (act) {
-        case MRA_ACT_NONE:      return x;
-        case MRA_ACT_GELU:      return ggml_gelu_erf(b->ctx, x);
+        case MRA_ACT_NONE: return x;
+        case MRA_ACT_GELU: return ggml_gelu_erf(b->ctx, x);
         case MRA_ACT_GELU_TANH: return ggml_gelu(b->ctx, x);
-        case MRA_ACT_RELU:      return ggml_relu(b->ctx, x);
-        case MRA_ACT_SILU:      return ggml_silu(b->ctx, x);
-        case MRA_ACT_TANH:      return ggml_tanh(b->ctx, x);
+        case MRA_ACT_RELU: return ggml_relu(b->ctx, x);
+        case MRA_ACT_SILU: return ggml_silu(b->ctx, x);
+        case MRA_ACT_TANH: return ggml_tanh(b->ctx, x);
     }
     return x;
 }
 
 // act(W x + b) + residual (or NULL)
-static struct ggml_tensor * linear(struct builder * b, struct mra_dense l, struct ggml_tensor * x, enum mra_act act, struct ggml_tensor * residual) {
+static struct ggml_tensor * linear(
+    struct builder * b, struct mra_dense l, struct ggml_tensor * x, enum mra_act act, struct ggml_tensor * residual) {
     if (!x) return NULL;
     if (b->s->dense && l.w->ne[0] % 32 == 0) {
         const bool fused = act == MRA_ACT_NONE || act == MRA_ACT_GELU;
-        x = ggml_mra_linear(b->ctx, x, &l, 1, act == MRA_ACT_GELU, fused ? residual : NULL, b->s->attn.n_threads, b->err);
+        x = ggml_mra_linear(
+            b->ctx, x, &l, 1, act == MRA_ACT_GELU, fused ? residual : NULL, b->s->attn.n_threads, b->err);
         if (!x || fused) return x;
     } else {
         x = ggml_mul_mat(b->ctx, l.w, x);
@@ -77,14 +80,17 @@ static struct ggml_tensor * embeddings(struct builder * b) {
     return end_part(b, norm(b, b->m->embd_norm, x), MRA_PART_EMBED);
 }
 
-// tokens [first, first + n) of x [n_embd or 3 n_embd, n_tokens] as heads [d, n, n_head]; part: 0, or q, k, v of a fused tensor
+// tokens [first, first + n) of x [n_embd or 3 n_embd, n_tokens] as heads [d, n, n_head]; part: 0, or q, k, v of a fused
+// tensor
 static struct ggml_tensor * heads(struct builder * b, struct ggml_tensor * x, int part, int64_t first, int64_t n) {
-    const int64_t n_head = b->m->info.n_head, d = b->m->info.n_embd/n_head;
-    struct ggml_tensor * v = ggml_view_3d(b->ctx, x, d, n_head, n, d*sizeof(float), x->nb[1], first*x->nb[1] + part*n_head*d*sizeof(float));
+    const int64_t n_head = b->m->info.n_head, d = b->m->info.n_embd / n_head;
+    struct ggml_tensor * v = ggml_view_3d(
+        b->ctx, x, d, n_head, n, d * sizeof(float), x->nb[1], first * x->nb[1] + part * n_head * d * sizeof(float));
     return ggml_permute(b->ctx, v, 0, 2, 1, 3);
 }
 
-// Frames of square cells, sequence by sequence. The result of each takes the place of its queries, so nothing is joined.
+// Frames of square cells, sequence by sequence. The result of each takes the place of its queries, so nothing is
+// joined.
 static struct ggml_tensor * attend_each(struct builder * b, struct ggml_tensor * qkv[3], const int part[3]) {
     const int64_t n_embd = b->m->info.n_embd;
     struct ggml_tensor * to = qkv[0];
@@ -97,21 +103,23 @@ static struct ggml_tensor * attend_each(struct builder * b, struct ggml_tensor *
         if (!o) return NULL;
         o = ggml_reshape_2d(b->ctx, o, n_embd, n);
         if (b->s->n_seq == 1) return o;
-        to = ggml_set_2d_inplace(b->ctx, to, o, to->nb[1], first*to->nb[1]);
+        to = ggml_set_2d_inplace(b->ctx, to, o, to->nb[1], first * to->nb[1]);
         ggml_build_forward_expand(b->g->gf, to);
     }
     return to->ne[0] == n_embd ? to : ggml_view_2d(b->ctx, to, n_embd, b->s->n_tokens, to->nb[1], 0);
 }
 
 // q, k and v of all tokens: parts of one tensor, or three
-static bool project(struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * qkv[3], int part[3]) {
+static bool project(
+    struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * qkv[3], int part[3]) {
     const struct mra_dense each[3] = { l->q, l->k, l->v };
     if (l->qkv.w) {
         qkv[0] = qkv[1] = qkv[2] = linear(b, l->qkv, x, MRA_ACT_NONE, NULL);
     } else if (b->s->dense && x->ne[0] % 32 == 0) {
         qkv[0] = qkv[1] = qkv[2] = ggml_mra_linear(b->ctx, x, each, 3, false, NULL, b->s->attn.n_threads, b->err);
     } else {
-        for (int i = 0; i < 3; i++) ggml_build_forward_expand(b->g->gf, qkv[i] = linear(b, each[i], x, MRA_ACT_NONE, NULL));
+        for (int i = 0; i < 3; i++)
+            ggml_build_forward_expand(b->g->gf, qkv[i] = linear(b, each[i], x, MRA_ACT_NONE, NULL));
     }
     for (int i = 0; i < 3; i++) part[i] = qkv[1] == qkv[0] ? i : 0;
     return qkv[2] != NULL;
@@ -136,24 +144,26 @@ static struct ggml_tensor * attention(struct builder * b, const struct mra_layer
 }
 
 // what follows the attention o, row by row: [n_embd, n] -> [n_embd, n]
-static struct ggml_tensor * feed_forward(struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * o) {
+static struct ggml_tensor * feed_forward(
+    struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * o) {
     x = norm(b, l->attn_norm, linear(b, l->out, o, MRA_ACT_NONE, x));
     return norm(b, l->out_norm, linear(b, l->down, linear(b, l->up, x, b->m->act, NULL), MRA_ACT_NONE, x));
 }
 
 static struct ggml_tensor * rows_of(struct builder * b, struct ggml_tensor * x, int64_t first, int64_t n) {
-    return ggml_view_2d(b->ctx, x, x->ne[0], n, x->nb[1], first*x->nb[1]);
+    return ggml_view_2d(b->ctx, x, x->ne[0], n, x->nb[1], first * x->nb[1]);
 }
 
 // Chunks of tokens, each result in the place of its input: memory for one chunk of n_ff values, not for all.
-static struct ggml_tensor * feed_forward_chunks(struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * o) {
+static struct ggml_tensor * feed_forward_chunks(
+    struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * o) {
     const int64_t n = x->ne[1], step = b->s->n_chunk;
     if (n <= step) return feed_forward(b, l, x, o);
     for (int64_t i = 0; i < n; i += step) {
         const int64_t m = i + step < n ? step : n - i;
         struct ggml_tensor * y = feed_forward(b, l, rows_of(b, x, i, m), rows_of(b, o, i, m));
         if (!y) return NULL;
-        x = ggml_set_2d_inplace(b->ctx, x, y, x->nb[1], i*x->nb[1]);
+        x = ggml_set_2d_inplace(b->ctx, x, y, x->nb[1], i * x->nb[1]);
         ggml_build_forward_expand(b->g->gf, x);
     }
     return x;
@@ -174,16 +184,18 @@ static struct ggml_tensor * head(struct builder * b, struct ggml_tensor * x) {
 }
 
 size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape * s) {
-    const size_t n_chunk = (size_t) (s->n_tokens + s->n_chunk - 1)/s->n_chunk, n_each = s->attn.frame == MRA_FRAME_SQUARE ? (size_t) s->n_seq : 1;
-    const size_t n_weights = 18, per_chunk = 24, per_seq = 12 + 12*MRA_MAX_LEVELS; // upper bounds of nodes
-    return 64 + (size_t) m->info.n_layer*(n_weights + 16 + n_chunk*per_chunk + n_each*per_seq);
+    const size_t n_chunk = (size_t) (s->n_tokens + s->n_chunk - 1) / s->n_chunk,
+                 n_each = s->attn.frame == MRA_FRAME_SQUARE ? (size_t) s->n_seq : 1;
+    const size_t n_weights = 18, per_chunk = 24, per_seq = 12 + 12 * MRA_MAX_LEVELS; // upper bounds of nodes
+    return 64 + (size_t) m->info.n_layer * (n_weights + 16 + n_chunk * per_chunk + n_each * per_seq);
 }
 
-enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m, const struct mra_graph_shape * s, struct mra_error * err) {
-    struct mra_error e = {0};
+enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
+    const struct mra_graph_shape * s, struct mra_error * err) {
+    struct mra_error e = { 0 };
     struct builder b = { ctx, m, s, g, &e };
     *g = (struct mra_graph) { .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false) };
-    g->ids       = input(&b, s->n_tokens);
+    g->ids = input(&b, s->n_tokens);
     g->positions = input(&b, s->n_tokens);
     if (m->token_types) g->types = input(&b, s->n_tokens);
     if (s->attn.frame != MRA_FRAME_SQUARE) g->starts = input(&b, s->n_seq + 1);

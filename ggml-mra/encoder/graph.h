@@ -6,31 +6,32 @@
 enum mra_head { MRA_HEAD_NONE, MRA_HEAD_CLASS, MRA_HEAD_MLM };
 
 struct mra_graph_shape {
-    int                    n_tokens, n_seq;
-    const int32_t *        starts;  // [n_seq + 1] first token of each sequence, then n_tokens
-    int                    max_len; // of a sequence
-    int                    n_rows;  // rows of the result that are wanted; 0: all tokens
-    int                    n_chunk; // tokens whose feed-forward part is computed at a time
-    enum mra_head          head;
-    bool                   dense;   // weights lie in the CPU's memory: dense layers and norms by our operators, else by ggml's
+    int n_tokens, n_seq;
+    const int32_t * starts; // [n_seq + 1] first token of each sequence, then n_tokens
+    int max_len;            // of a sequence
+    int n_rows;             // rows of the result that are wanted; 0: all tokens
+    int n_chunk;            // tokens whose feed-forward part is computed at a time
+    enum mra_head head;
+    bool dense; // weights lie in the CPU's memory: dense layers and norms by our operators, else by ggml's
     struct mra_attn_params attn;
 };
 
 struct mra_graph {
     struct ggml_cgraph * gf;
     // inputs, to be filled once the graph is allocated
-    struct ggml_tensor * ids, * positions; // I32 [n_tokens]
-    struct ggml_tensor * types;            // I32 [n_tokens], NULL: the model has no token types
-    struct ggml_tensor * starts;           // I32 [n_seq + 1]; NULL: not used
-    struct ggml_tensor * rows;             // I32 [n_rows]; NULL: all
-    struct ggml_tensor * out;              // F32 [n_cols, n_rows]
+    struct ggml_tensor *ids, *positions; // I32 [n_tokens]
+    struct ggml_tensor * types;          // I32 [n_tokens], NULL: the model has no token types
+    struct ggml_tensor * starts;         // I32 [n_seq + 1]; NULL: not used
+    struct ggml_tensor * rows;           // I32 [n_rows]; NULL: all
+    struct ggml_tensor * out;            // F32 [n_cols, n_rows]
 };
 
 // nodes and leafs it takes at most
 size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape * s);
 
 // ctx is no_alloc and has room for mra_graph_size tensors and a graph of that size
-enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m, const struct mra_graph_shape * s, struct mra_error * err);
+enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
+    const struct mra_graph_shape * s, struct mra_error * err);
 
 // The part of the model a node is the last one of, or MRA_PART_COUNT.
 enum mra_part mra_graph_part(const struct ggml_tensor * t);

@@ -6,11 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRY(x) do { const enum mra_status st_ = (x); if (st_ != MRA_OK) return st_; } while (0)
+#define TRY(x) \
+    do { \
+        const enum mra_status st_ = (x); \
+        if (st_ != MRA_OK) return st_; \
+    } while (0)
 
 // ---- keys ----
 
-static enum mra_status required_int(const struct mra_gguf * f, const char * key, int64_t lo, int64_t hi, int * v, struct mra_error * err) {
+static enum mra_status required_int(
+    const struct mra_gguf * f, const char * key, int64_t lo, int64_t hi, int * v, struct mra_error * err) {
     int64_t x = lo - 1;
     TRY(mra_gguf_int(f, key, lo, hi, &x, err));
     if (x < lo) return mra_fail(err, MRA_ERR_FORMAT, "no key '%s'", key);
@@ -18,14 +23,22 @@ static enum mra_status required_int(const struct mra_gguf * f, const char * key,
     return MRA_OK;
 }
 
-static enum mra_status load_act(const struct mra_gguf * f, const char * key, enum mra_act * act, struct mra_error * err) {
+static enum mra_status load_act(
+    const struct mra_gguf * f, const char * key, enum mra_act * act, struct mra_error * err) {
     static const char * const names[] = {
-        [MRA_ACT_GELU] = "gelu", [MRA_ACT_GELU_TANH] = "gelu_tanh", [MRA_ACT_RELU] = "relu", [MRA_ACT_SILU] = "silu", [MRA_ACT_TANH] = "tanh",
+        [MRA_ACT_GELU] = "gelu",
+        [MRA_ACT_GELU_TANH] = "gelu_tanh",
+        [MRA_ACT_RELU] = "relu",
+        [MRA_ACT_SILU] = "silu",
+        [MRA_ACT_TANH] = "tanh",
     };
     const char * name = NULL;
     TRY(mra_gguf_str(f, key, &name, err));
-    for (size_t i = MRA_ACT_GELU; name && i < sizeof(names)/sizeof(names[0]); i++) {
-        if (strcmp(name, names[i]) == 0) { *act = (enum mra_act) i; return MRA_OK; }
+    for (size_t i = MRA_ACT_GELU; name && i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *act = (enum mra_act) i;
+            return MRA_OK;
+        }
     }
     return name ? mra_fail(err, MRA_ERR_UNSUPPORTED, "%s '%.40s'", key, name) : MRA_OK;
 }
@@ -35,16 +48,20 @@ static enum mra_status load_sizes(struct mra_model * m, struct mra_error * err) 
     struct mra_model_info * i = &m->info;
     const char * arch = NULL;
     TRY(mra_gguf_str(f, "general.architecture", &arch, err));
-    if (!arch)                     return mra_fail(err, MRA_ERR_FORMAT, "no key 'general.architecture'");
-    if (strcmp(arch, "bert") != 0) return mra_fail(err, MRA_ERR_UNSUPPORTED, "architecture '%.40s'; supported is bert", arch);
-    TRY(required_int(f, "bert.block_count",          1, 1024,    &i->n_layer, err));
-    TRY(required_int(f, "bert.embedding_length",     8, 1 << 20, &i->n_embd,  err));
-    TRY(required_int(f, "bert.feed_forward_length",  1, 1 << 24, &i->n_ff,    err));
-    TRY(required_int(f, "bert.attention.head_count", 1, 4096,    &i->n_head,  err));
-    TRY(required_int(f, "bert.context_length",       1, 1 << 24, &i->n_ctx,   err));
-    if (i->n_embd % i->n_head) return mra_fail(err, MRA_ERR_FORMAT, "embedding length %d is no multiple of %d heads", i->n_embd, i->n_head);
-    const int d = i->n_embd/i->n_head;
-    if (d % 8 || d > MRA_MAX_DIM) return mra_fail(err, MRA_ERR_UNSUPPORTED, "heads of %d channels; supported are multiples of 8 up to %d", d, MRA_MAX_DIM);
+    if (!arch) return mra_fail(err, MRA_ERR_FORMAT, "no key 'general.architecture'");
+    if (strcmp(arch, "bert") != 0)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "architecture '%.40s'; supported is bert", arch);
+    TRY(required_int(f, "bert.block_count", 1, 1024, &i->n_layer, err));
+    TRY(required_int(f, "bert.embedding_length", 8, 1 << 20, &i->n_embd, err));
+    TRY(required_int(f, "bert.feed_forward_length", 1, 1 << 24, &i->n_ff, err));
+    TRY(required_int(f, "bert.attention.head_count", 1, 4096, &i->n_head, err));
+    TRY(required_int(f, "bert.context_length", 1, 1 << 24, &i->n_ctx, err));
+    if (i->n_embd % i->n_head)
+        return mra_fail(err, MRA_ERR_FORMAT, "embedding length %d is no multiple of %d heads", i->n_embd, i->n_head);
+    const int d = i->n_embd / i->n_head;
+    if (d % 8 || d > MRA_MAX_DIM)
+        return mra_fail(
+            err, MRA_ERR_UNSUPPORTED, "heads of %d channels; supported are multiples of 8 up to %d", d, MRA_MAX_DIM);
     int64_t n_kv = i->n_head;
     TRY(mra_gguf_int(f, "bert.attention.head_count_kv", i->n_head, i->n_head, &n_kv, err));
     m->eps = 1e-12f;
@@ -66,11 +83,16 @@ static enum mra_status load_pooling(struct mra_model * m, struct mra_error * err
     TRY(mra_gguf_int(&m->file, "bert.pooling_type", 0, 4, &type, err));
     m->info.pooling = type >= 1 && type <= 3 ? (enum mra_pooling) type : MRA_POOLING_MEAN;
     TRY(mra_gguf_str(&m->file, "mra.pooling", &name, err));
-    for (int i = 1; name && i <= MRA_POOLING_MEAN_SQRT; i++) if (strcmp(name, names[i]) == 0) { m->info.pooling = (enum mra_pooling) i; name = NULL; }
+    for (int i = 1; name && i <= MRA_POOLING_MEAN_SQRT; i++)
+        if (strcmp(name, names[i]) == 0) {
+            m->info.pooling = (enum mra_pooling) i;
+            name = NULL;
+        }
     if (name) return mra_fail(err, MRA_ERR_UNSUPPORTED, "mra.pooling '%.40s'", name);
     TRY(mra_gguf_bool(&m->file, "mra.normalize", &m->info.normalize, err));
     TRY(mra_gguf_int(&m->file, "bert.classifier.pooling_type", 0, 4, &cls_type, err));
-    if (cls_type == 1 || cls_type == 3) return mra_fail(err, MRA_ERR_UNSUPPORTED, "a classifier of the mean or the last token");
+    if (cls_type == 1 || cls_type == 3)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "a classifier of the mean or the last token");
     return MRA_OK;
 }
 
@@ -86,10 +108,13 @@ static enum mra_status load_attention(struct mra_model * m, struct mra_error * e
     TRY(mra_gguf_int(f, "mra.attention.max_position_embeddings", 1, 1 << 19, &max_pos, err));
     TRY(mra_gguf_f32(f, "mra.attention.scale", &scale, err));
     TRY(mra_gguf_str(f, "mra.attention.approx_mode", &mode, err));
-    if (strcmp(mode, "full") && strcmp(mode, "sparse")) return mra_fail(err, MRA_ERR_UNSUPPORTED, "mra.attention.approx_mode '%.40s'", mode);
+    if (strcmp(mode, "full") && strcmp(mode, "sparse"))
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "mra.attention.approx_mode '%.40s'", mode);
     if (!(scale >= 0)) return mra_fail(err, MRA_ERR_FORMAT, "mra.attention.scale %g", (double) scale);
-    if (max_pos > (1 << 24) || max_pos/32*per_row > INT32_MAX) return mra_fail(err, MRA_ERR_FORMAT, "mra.attention.block_per_row %lld", (long long) per_row);
-    m->info.attn = mra_attn_params_checkpoint((int) max_pos, (int) per_row, (int) first, (int) diag, strcmp(mode, "sparse") == 0);
+    if (max_pos > (1 << 24) || max_pos / 32 * per_row > INT32_MAX)
+        return mra_fail(err, MRA_ERR_FORMAT, "mra.attention.block_per_row %lld", (long long) per_row);
+    m->info.attn = mra_attn_params_checkpoint(
+        (int) max_pos, (int) per_row, (int) first, (int) diag, strcmp(mode, "sparse") == 0);
     m->info.attn.scale = scale;
     m->info.has_mra = true;
     return MRA_OK;
@@ -109,7 +134,10 @@ static enum mra_status load_settings(struct mra_model * m, struct mra_error * er
     TRY(load_pooling(m, err));
     TRY(load_attention(m, err));
     TRY(mra_gguf_str(f, "mra.classifier.problem_type", &problem, err));
-    if (problem) m->info.problem = problem[0] == 'm' ? MRA_PROBLEM_MULTI : problem[0] == 'r' ? MRA_PROBLEM_REGRESSION : MRA_PROBLEM_SINGLE;
+    if (problem)
+        m->info.problem = problem[0] == 'm' ? MRA_PROBLEM_MULTI
+            : problem[0] == 'r'             ? MRA_PROBLEM_REGRESSION
+                                            : MRA_PROBLEM_SINGLE;
     return MRA_OK;
 }
 
@@ -117,22 +145,39 @@ static enum mra_status load_settings(struct mra_model * m, struct mra_error * er
 
 static bool is_matrix_type(enum ggml_type type) {
     switch (type) {
-        case GGML_TYPE_F32:    case GGML_TYPE_F16:    case GGML_TYPE_BF16:
-        case GGML_TYPE_Q4_0:   case GGML_TYPE_Q4_1:   case GGML_TYPE_Q5_0:   case GGML_TYPE_Q5_1: case GGML_TYPE_Q8_0:
-        case GGML_TYPE_Q2_K:   case GGML_TYPE_Q3_K:   case GGML_TYPE_Q4_K:   case GGML_TYPE_Q5_K: case GGML_TYPE_Q6_K:
-        case GGML_TYPE_IQ4_NL: case GGML_TYPE_IQ4_XS: case GGML_TYPE_IQ3_S:  case GGML_TYPE_IQ3_XXS: case GGML_TYPE_IQ2_S: return true;
+        case GGML_TYPE_F32:
+        case GGML_TYPE_F16:
+        case GGML_TYPE_BF16:
+        case GGML_TYPE_Q4_0:
+        case GGML_TYPE_Q4_1:
+        case GGML_TYPE_Q5_0:
+        case GGML_TYPE_Q5_1:
+        case GGML_TYPE_Q8_0:
+        case GGML_TYPE_Q2_K:
+        case GGML_TYPE_Q3_K:
+        case GGML_TYPE_Q4_K:
+        case GGML_TYPE_Q5_K:
+        case GGML_TYPE_Q6_K:
+        case GGML_TYPE_IQ4_NL:
+        case GGML_TYPE_IQ4_XS:
+        case GGML_TYPE_IQ3_S:
+        case GGML_TYPE_IQ3_XXS:
+        case GGML_TYPE_IQ2_S: return true;
         default: return false;
     }
 }
 
-// [ne0, ne1] of any matrix type, or with ne1 = 0 a vector [ne0] of f32; ne1 < 0: any number of rows. *out is NULL where it is absent and optional.
-static enum mra_status find(struct mra_model * m, struct ggml_tensor ** out, bool optional, int64_t ne0, int64_t ne1, const char * name, struct mra_error * err) {
+// [ne0, ne1] of any matrix type, or with ne1 = 0 a vector [ne0] of f32; ne1 < 0: any number of rows. *out is NULL where
+// it is absent and optional.
+static enum mra_status find(struct mra_model * m, struct ggml_tensor ** out, bool optional, int64_t ne0, int64_t ne1,
+    const char * name, struct mra_error * err) {
     struct ggml_tensor * t = *out = ggml_get_tensor(m->file.meta, name);
     if (!t) return optional ? MRA_OK : mra_fail(err, MRA_ERR_FORMAT, "no tensor '%s'", name);
     const bool vector = ne1 == 0;
     if (t->ne[0] != ne0 || (ne1 >= 0 && t->ne[1] != (vector ? 1 : ne1)) || t->ne[2] != 1 || t->ne[3] != 1) {
-        return mra_fail(err, MRA_ERR_FORMAT, "tensor '%s' has shape [%lld, %lld, %lld, %lld], expected [%lld, %lld]", name, (long long) t->ne[0],
-            (long long) t->ne[1], (long long) t->ne[2], (long long) t->ne[3], (long long) ne0, (long long) (vector ? 1 : ne1));
+        return mra_fail(err, MRA_ERR_FORMAT, "tensor '%s' has shape [%lld, %lld, %lld, %lld], expected [%lld, %lld]",
+            name, (long long) t->ne[0], (long long) t->ne[1], (long long) t->ne[2], (long long) t->ne[3],
+            (long long) ne0, (long long) (vector ? 1 : ne1));
     }
     if (vector ? t->type != GGML_TYPE_F32 : !is_matrix_type(t->type)) {
         return mra_fail(err, MRA_ERR_UNSUPPORTED, "tensor '%s' is %s", name, ggml_type_name(t->type));
@@ -141,18 +186,22 @@ static enum mra_status find(struct mra_model * m, struct ggml_tensor ** out, boo
 }
 
 // layer < 0: not of a layer. n_out < 0: as many as there are. Optional: w may be absent; b always may.
-static enum mra_status find_linear(struct mra_model * m, struct mra_dense * l, bool optional, int layer, const char * what, int64_t n_in, int64_t n_out, struct mra_error * err) {
+static enum mra_status find_linear(struct mra_model * m, struct mra_dense * l, bool optional, int layer,
+    const char * what, int64_t n_in, int64_t n_out, struct mra_error * err) {
     char name[GGML_MAX_NAME];
-    const int n = layer >= 0 ? snprintf(name, sizeof(name), "blk.%d.%s", layer, what) : snprintf(name, sizeof(name), "%s", what);
+    const int n = layer >= 0 ? snprintf(name, sizeof(name), "blk.%d.%s", layer, what)
+                             : snprintf(name, sizeof(name), "%s", what);
     snprintf(name + n, sizeof(name) - n, ".weight");
     TRY(find(m, &l->w, optional, n_in, n_out, name, err));
     snprintf(name + n, sizeof(name) - n, ".bias");
     return l->w ? find(m, &l->b, true, l->w->ne[1], 0, name, err) : MRA_OK;
 }
 
-static enum mra_status find_norm(struct mra_model * m, struct mra_norm * l, int layer, const char * what, struct mra_error * err) {
+static enum mra_status find_norm(
+    struct mra_model * m, struct mra_norm * l, int layer, const char * what, struct mra_error * err) {
     char name[GGML_MAX_NAME];
-    const int n = layer >= 0 ? snprintf(name, sizeof(name), "blk.%d.%s", layer, what) : snprintf(name, sizeof(name), "%s", what);
+    const int n = layer >= 0 ? snprintf(name, sizeof(name), "blk.%d.%s", layer, what)
+                             : snprintf(name, sizeof(name), "%s", what);
     snprintf(name + n, sizeof(name) - n, ".weight");
     TRY(find(m, &l->w, false, m->info.n_embd, 0, name, err));
     snprintf(name + n, sizeof(name) - n, ".bias");
@@ -162,15 +211,15 @@ static enum mra_status find_norm(struct mra_model * m, struct mra_norm * l, int 
 static enum mra_status load_layer(struct mra_model * m, int i, struct mra_error * err) {
     struct mra_layer * l = &m->layers[i];
     const int64_t n = m->info.n_embd, n_ff = m->info.n_ff;
-    TRY(find_linear(m, &l->qkv, true, i, "attn_qkv", n, 3*n, err));
+    TRY(find_linear(m, &l->qkv, true, i, "attn_qkv", n, 3 * n, err));
     if (!l->qkv.w) {
         TRY(find_linear(m, &l->q, false, i, "attn_q", n, n, err));
         TRY(find_linear(m, &l->k, false, i, "attn_k", n, n, err));
         TRY(find_linear(m, &l->v, false, i, "attn_v", n, n, err));
     }
-    TRY(find_linear(m, &l->out,  false, i, "attn_output", n, n, err));
+    TRY(find_linear(m, &l->out, false, i, "attn_output", n, n, err));
     TRY(find_norm(m, &l->attn_norm, i, "attn_output_norm", err));
-    TRY(find_linear(m, &l->up,   false, i, "ffn_up", n, n_ff, err));
+    TRY(find_linear(m, &l->up, false, i, "ffn_up", n, n_ff, err));
     TRY(find_linear(m, &l->down, false, i, "ffn_down", n_ff, n, err));
     return find_norm(m, &l->out_norm, i, "layer_output_norm", err);
 }
@@ -185,7 +234,7 @@ static enum mra_status load_heads(struct mra_model * m, struct mra_error * err) 
     TRY(find_linear(m, &m->mlm_dense, true, -1, "mlm.dense", n, n, err));
     if (!m->mlm_dense.w) return MRA_OK;
     TRY(find_norm(m, &m->mlm_norm, -1, "mlm.norm", err));
-    TRY(find(m, &m->mlm_out.w, true,  n, m->info.n_vocab, "mlm.output.weight", err));
+    TRY(find(m, &m->mlm_out.w, true, n, m->info.n_vocab, "mlm.output.weight", err));
     TRY(find(m, &m->mlm_out.b, false, m->info.n_vocab, 0, "mlm.output.bias", err));
     if (!m->mlm_out.w) m->mlm_out.w = m->token_embd;
     m->info.has_mlm = true;
@@ -195,13 +244,15 @@ static enum mra_status load_heads(struct mra_model * m, struct mra_error * err) 
 static enum mra_status load_tensors(struct mra_model * m, struct mra_error * err) {
     struct mra_model_info * i = &m->info;
     TRY(find(m, &m->token_embd, false, i->n_embd, -1, "token_embd.weight", err));
-    if (m->token_embd->ne[1] > INT32_MAX) return mra_fail(err, MRA_ERR_FORMAT, "%lld tokens", (long long) m->token_embd->ne[1]);
+    if (m->token_embd->ne[1] > INT32_MAX)
+        return mra_fail(err, MRA_ERR_FORMAT, "%lld tokens", (long long) m->token_embd->ne[1]);
     i->n_vocab = (int) m->token_embd->ne[1];
     TRY(find(m, &m->token_types, true, i->n_embd, -1, "token_types.weight", err));
     i->n_types = m->token_types ? (int) (m->token_types->ne[1] < 32767 ? m->token_types->ne[1] : 32767) : 0;
     TRY(find(m, &m->position_embd, false, i->n_embd, -1, "position_embd.weight", err));
     if (m->position_embd->ne[1] < i->n_ctx) {
-        return mra_fail(err, MRA_ERR_FORMAT, "context length %d, but only %lld positions", i->n_ctx, (long long) m->position_embd->ne[1]);
+        return mra_fail(err, MRA_ERR_FORMAT, "context length %d, but only %lld positions", i->n_ctx,
+            (long long) m->position_embd->ne[1]);
     }
     TRY(find_norm(m, &m->embd_norm, -1, "token_embd_norm", err));
     m->layers = calloc((size_t) i->n_layer, sizeof(*m->layers));
@@ -215,7 +266,8 @@ static enum mra_status load_vocab(struct mra_model * m, struct mra_error * err) 
     int64_t n = 0;
     m->tokenizer = mra_tokenizer_from_gguf(&m->file, &n, err);
     if (!m->tokenizer) return err ? err->code : MRA_ERR_FORMAT;
-    if (n > m->info.n_vocab) return mra_fail(err, MRA_ERR_FORMAT, "%lld tokens, but only %d embeddings", (long long) n, m->info.n_vocab);
+    if (n > m->info.n_vocab)
+        return mra_fail(err, MRA_ERR_FORMAT, "%lld tokens, but only %d embeddings", (long long) n, m->info.n_vocab);
     size_t n_labels = 0;
     TRY(mra_gguf_strings(&m->file, "bert.classifier.output_labels", &m->labels_id, &n_labels, err));
     if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1; // some converters drop them
@@ -227,22 +279,26 @@ static enum mra_status load_vocab(struct mra_model * m, struct mra_error * err) 
 // CPU: tensors point into the mapping. Elsewhere, or where the file's alignment is too small: copied.
 static enum mra_status place_weights(struct mra_model * m, bool no_mmap, struct mra_error * err) {
     ggml_backend_buffer_type_t buft = ggml_backend_dev_buffer_type(m->dev);
-    const bool in_place = !no_mmap && ggml_backend_dev_type(m->dev) == GGML_BACKEND_DEVICE_TYPE_CPU && gguf_get_alignment(m->file.gguf) % 32 == 0;
-    m->buffer = in_place ? ggml_backend_cpu_buffer_from_ptr(m->file.data, m->file.size) : ggml_backend_alloc_ctx_tensors_from_buft(m->file.meta, buft);
+    const bool in_place = !no_mmap && ggml_backend_dev_type(m->dev) == GGML_BACKEND_DEVICE_TYPE_CPU &&
+        gguf_get_alignment(m->file.gguf) % 32 == 0;
+    m->buffer = in_place ? ggml_backend_cpu_buffer_from_ptr(m->file.data, m->file.size)
+                         : ggml_backend_alloc_ctx_tensors_from_buft(m->file.meta, buft);
     if (!m->buffer) return mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes of weights", m->file.size);
     ggml_backend_buffer_set_usage(m->buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
     for (struct ggml_tensor * t = ggml_get_first_tensor(m->file.meta); t; t = ggml_get_next_tensor(m->file.meta, t)) {
         const void * data = mra_gguf_data(&m->file, t);
         if (!in_place) ggml_backend_tensor_set(t, data, 0, ggml_nbytes(t));
-        else if (ggml_backend_tensor_alloc(m->buffer, t, (void *) data) != GGML_STATUS_SUCCESS) return mra_fail(err, MRA_ERR_BACKEND, "cannot place '%s'", ggml_get_name(t));
-        m->info.n_bytes  += ggml_nbytes(t);
+        else if (ggml_backend_tensor_alloc(m->buffer, t, (void *) data) != GGML_STATUS_SUCCESS)
+            return mra_fail(err, MRA_ERR_BACKEND, "cannot place '%s'", ggml_get_name(t));
+        m->info.n_bytes += ggml_nbytes(t);
         m->info.n_params += ggml_nelements(t);
     }
     if (!in_place) mra_gguf_unmap(&m->file);
     return MRA_OK;
 }
 
-static enum mra_status load(struct mra_model * m, const char * path, const struct mra_model_params * params, struct mra_error * err) {
+static enum mra_status load(
+    struct mra_model * m, const char * path, const struct mra_model_params * params, struct mra_error * err) {
     m->labels_id = -1;
     m->dev = mra_device_find(params ? params->device : NULL, err);
     if (!m->dev) return MRA_ERR_UNSUPPORTED;
@@ -257,7 +313,7 @@ static enum mra_status load(struct mra_model * m, const char * path, const struc
 
 struct mra_model * mra_model_load(const char * path, const struct mra_model_params * params, struct mra_error * err) {
     const double t0 = mra_now_ms();
-    struct mra_error e = {0};
+    struct mra_error e = { 0 };
     struct mra_model * m = path ? calloc(1, sizeof(*m)) : NULL;
     if (!m) {
         mra_fail(err, path ? MRA_ERR_MEMORY : MRA_ERR_ARG, path ? "out of memory" : "no path");
@@ -282,17 +338,21 @@ void mra_model_free(struct mra_model * m) {
     free(m);
 }
 
-struct mra_model_info        mra_model_info(const struct mra_model * m)      { return m->info; }
+struct mra_model_info mra_model_info(const struct mra_model * m) {
+    return m->info;
+}
 const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * m) { return m->tokenizer; }
 
 const char * mra_model_label(const struct mra_model * m, int i) {
-    return m->labels_id < 0 || i < 0 || i >= m->info.n_class ? NULL : gguf_get_arr_str(m->file.gguf, m->labels_id, (size_t) i);
+    return m->labels_id < 0 || i < 0 || i >= m->info.n_class ? NULL
+                                                             : gguf_get_arr_str(m->file.gguf, m->labels_id, (size_t) i);
 }
 
 // drops tokens from the end of the longer text; specials stay
 static void truncate_list(struct mra_token_list * list, size_t max) {
-    size_t n[2] = {0}, drop = list->n > max ? list->n - max : 0, kept = 0, seen[2] = {0};
-    for (size_t i = 0; i < list->n; i++) if (list->data[i].text >= 0) n[list->data[i].text]++;
+    size_t n[2] = { 0 }, drop = list->n > max ? list->n - max : 0, kept = 0, seen[2] = { 0 };
+    for (size_t i = 0; i < list->n; i++)
+        if (list->data[i].text >= 0) n[list->data[i].text]++;
     for (; drop > 0 && n[0] + n[1] > 0; drop--) n[n[1] > n[0] || n[0] == 0]--;
     for (size_t i = 0; i < list->n; i++) {
         const int t = list->data[i].text;
@@ -301,12 +361,15 @@ static void truncate_list(struct mra_token_list * list, size_t max) {
     list->n = kept;
 }
 
-enum mra_status mra_model_tokenize(const struct mra_model * m, const char * a, size_t n_a, const char * b, size_t n_b, int max_tokens,
-        struct mra_token_list * list, struct mra_error * err) {
-    if (max_tokens < 0 || max_tokens > m->info.n_ctx) return mra_fail(err, MRA_ERR_ARG, "max_tokens = %d is not in 0..%d", max_tokens, m->info.n_ctx);
+enum mra_status mra_model_tokenize(const struct mra_model * m, const char * a, size_t n_a, const char * b, size_t n_b,
+    int max_tokens, struct mra_token_list * list, struct mra_error * err) {
+    if (max_tokens < 0 || max_tokens > m->info.n_ctx)
+        return mra_fail(err, MRA_ERR_ARG, "max_tokens = %d is not in 0..%d", max_tokens, m->info.n_ctx);
     TRY(mra_tokenize(m->tokenizer, a, n_a, b, n_b, MRA_TOKENIZE_ADD_SPECIAL, list, err));
     truncate_list(list, (size_t) (max_tokens ? max_tokens : m->info.max_length));
-    if (list->n > (size_t) (max_tokens ? max_tokens : m->info.max_length)) return mra_fail(err, MRA_ERR_TOO_LONG, "max_tokens = %d leaves no room for special tokens", max_tokens);
-    for (size_t i = 0; i < list->n; i++) if (list->data[i].segment >= m->info.n_types) list->data[i].segment = 0;
+    if (list->n > (size_t) (max_tokens ? max_tokens : m->info.max_length))
+        return mra_fail(err, MRA_ERR_TOO_LONG, "max_tokens = %d leaves no room for special tokens", max_tokens);
+    for (size_t i = 0; i < list->n; i++)
+        if (list->data[i].segment >= m->info.n_types) list->data[i].segment = 0;
     return MRA_OK;
 }

@@ -1,4 +1,5 @@
-// mra_quantize: every weight matrix dequantized to f32 and quantized by ggml, a block of rows per task; the rest copied.
+// mra_quantize: every weight matrix dequantized to f32 and quantized by ggml, a block of rows per task; the rest
+// copied.
 #include "model.h"
 
 #include <errno.h>
@@ -10,20 +11,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct { const char * name; enum ggml_type type; int file_type; } types[] = { // file_type: general.file_type, llama.cpp's numbers
-    { "f32",  GGML_TYPE_F32,  0 },  { "f16",  GGML_TYPE_F16,  1 },  { "q8_0", GGML_TYPE_Q8_0, 7 },  { "q4_0", GGML_TYPE_Q4_0, 2 },
-    { "q4_1", GGML_TYPE_Q4_1, 3 },  { "q5_0", GGML_TYPE_Q5_0, 8 },  { "q5_1", GGML_TYPE_Q5_1, 9 },  { "q4_k", GGML_TYPE_Q4_K, 14 },
-    { "q5_k", GGML_TYPE_Q5_K, 16 }, { "q6_k", GGML_TYPE_Q6_K, 18 },
+static const struct {
+    const char * name;
+    enum ggml_type type;
+    int file_type;
+} types[] = {
+    // file_type: general.file_type, llama.cpp's numbers
+    { "f32", GGML_TYPE_F32, 0 },
+    { "f16", GGML_TYPE_F16, 1 },
+    { "q8_0", GGML_TYPE_Q8_0, 7 },
+    { "q4_0", GGML_TYPE_Q4_0, 2 },
+    { "q4_1", GGML_TYPE_Q4_1, 3 },
+    { "q5_0", GGML_TYPE_Q5_0, 8 },
+    { "q5_1", GGML_TYPE_Q5_1, 9 },
+    { "q4_k", GGML_TYPE_Q4_K, 14 },
+    { "q5_k", GGML_TYPE_Q5_K, 16 },
+    { "q6_k", GGML_TYPE_Q6_K, 18 },
 };
-#define N_TYPES (sizeof(types)/sizeof(types[0]))
+#define N_TYPES (sizeof(types) / sizeof(types[0]))
 
 enum ggml_type mra_quantize_type(const char * name) {
-    for (size_t i = 0; i < N_TYPES; i++) if (name && strcmp(name, types[i].name) == 0) return types[i].type;
+    for (size_t i = 0; i < N_TYPES; i++)
+        if (name && strcmp(name, types[i].name) == 0) return types[i].type;
     return GGML_TYPE_COUNT;
 }
 
 static int file_type(enum ggml_type type) {
-    for (size_t i = 0; i < N_TYPES; i++) if (types[i].type == type) return types[i].file_type;
+    for (size_t i = 0; i < N_TYPES; i++)
+        if (types[i].type == type) return types[i].file_type;
     return -1;
 }
 
@@ -37,53 +52,63 @@ static bool ends_with(const char * s, const char * end) {
 // biases and norms are vectors; the classifier's output is too small to be worth an error
 static bool stays(const struct ggml_tensor * t) {
     const char * name = ggml_get_name(t);
-    return ggml_n_dims(t) < 2 || !ends_with(name, ".weight") || ends_with(name, "_norm.weight") || strcmp(name, "position_embd.weight") == 0
-        || strcmp(name, "token_types.weight") == 0 || strcmp(name, "cls.output.weight") == 0;
+    return ggml_n_dims(t) < 2 || !ends_with(name, ".weight") || ends_with(name, "_norm.weight") ||
+        strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0 ||
+        strcmp(name, "cls.output.weight") == 0;
 }
 
 // K types have blocks of 256: rows that do not fit get the type of about the same size with blocks of 32, then f16
 static enum ggml_type type_that_fits(enum ggml_type type, int64_t n) {
     if (n % ggml_blck_size(type) == 0) return type;
-    const enum ggml_type next = type == GGML_TYPE_Q4_K ? GGML_TYPE_Q5_0 : type == GGML_TYPE_Q5_K ? GGML_TYPE_Q5_1 : GGML_TYPE_Q8_0;
+    const enum ggml_type next = type == GGML_TYPE_Q4_K ? GGML_TYPE_Q5_0
+        : type == GGML_TYPE_Q5_K                       ? GGML_TYPE_Q5_1
+                                                       : GGML_TYPE_Q8_0;
     return n % ggml_blck_size(next) == 0 ? next : GGML_TYPE_F16;
 }
 
-// Errors of the values go straight into what attention gives, so their matrix gets more bits: for 3 % of q8_0's file the smallest cosine of
-// MiniLM's embeddings to f32 goes from .9989 to .9993.
+// Errors of the values go straight into what attention gives, so their matrix gets more bits: for 3 % of q8_0's file
+// the smallest cosine of MiniLM's embeddings to f32 goes from .9989 to .9993.
 static enum ggml_type type_for(const struct ggml_tensor * t, enum ggml_type type) {
     if (!ggml_is_quantized(type) || !ends_with(ggml_get_name(t), ".attn_v.weight")) return type;
     return type == GGML_TYPE_Q8_0 ? GGML_TYPE_F16 : GGML_TYPE_Q8_0;
 }
 
-static bool is_plain(enum ggml_type type) { return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16; }
+static bool is_plain(enum ggml_type type) {
+    return type == GGML_TYPE_F32 || type == GGML_TYPE_F16 || type == GGML_TYPE_BF16;
+}
 
 // ---- one tensor ----
 
 struct task {
-    const char *   src;
-    char *         dst;
+    const char * src;
+    char * dst;
     enum ggml_type from, to;
-    int64_t        n_row, n_col, step; // rows per task
-    size_t         nb_src, nb_dst;     // bytes per row
-    atomic_int     next, failed;
+    int64_t n_row, n_col, step; // rows per task
+    size_t nb_src, nb_dst;      // bytes per row
+    atomic_int next, failed;
 };
 
 static void * work(void * arg) {
     struct task * k = arg;
-    float * rows = malloc((size_t) (k->step*k->n_col)*sizeof(float));
-    if (!rows) { atomic_store(&k->failed, 1); return NULL; }
+    float * rows = malloc((size_t) (k->step * k->n_col) * sizeof(float));
+    if (!rows) {
+        atomic_store(&k->failed, 1);
+        return NULL;
+    }
     const struct ggml_type_traits * from = ggml_get_type_traits(k->from);
     for (;;) {
-        const int64_t i = (int64_t) atomic_fetch_add(&k->next, 1)*k->step, n = k->n_row - i < k->step ? k->n_row - i : k->step;
+        const int64_t i = (int64_t) atomic_fetch_add(&k->next, 1) * k->step,
+                      n = k->n_row - i < k->step ? k->n_row - i : k->step;
         if (i >= k->n_row) break;
         for (int64_t r = 0; r < n; r++) {
-            const char * src = k->src + (size_t) (i + r)*k->nb_src;
-            if (k->from == GGML_TYPE_F32) memcpy(rows + r*k->n_col, src, (size_t) k->n_col*sizeof(float));
-            else                          from->to_float(src, rows + r*k->n_col, k->n_col);
+            const char * src = k->src + (size_t) (i + r) * k->nb_src;
+            if (k->from == GGML_TYPE_F32) memcpy(rows + r * k->n_col, src, (size_t) k->n_col * sizeof(float));
+            else from->to_float(src, rows + r * k->n_col, k->n_col);
         }
-        if (k->to == GGML_TYPE_F32)      memcpy(k->dst + (size_t) i*k->nb_dst, rows, (size_t) n*k->nb_dst);
-        else if (k->to == GGML_TYPE_F16) ggml_fp32_to_fp16_row(rows, (ggml_fp16_t *) (k->dst + (size_t) i*k->nb_dst), n*k->n_col);
-        else                             ggml_quantize_chunk(k->to, rows, k->dst + (size_t) i*k->nb_dst, 0, n, k->n_col, NULL);
+        if (k->to == GGML_TYPE_F32) memcpy(k->dst + (size_t) i * k->nb_dst, rows, (size_t) n * k->nb_dst);
+        else if (k->to == GGML_TYPE_F16)
+            ggml_fp32_to_fp16_row(rows, (ggml_fp16_t *) (k->dst + (size_t) i * k->nb_dst), n * k->n_col);
+        else ggml_quantize_chunk(k->to, rows, k->dst + (size_t) i * k->nb_dst, 0, n, k->n_col, NULL);
     }
     free(rows);
     return NULL;
@@ -92,10 +117,12 @@ static void * work(void * arg) {
 static enum mra_status convert(struct task * k, int n_threads, struct mra_error * err) {
     pthread_t threads[GGML_MAX_N_THREADS];
     int n = 0;
-    k->step = 16384/k->n_col + 1;
+    k->step = 16384 / k->n_col + 1;
     atomic_init(&k->next, 0);
     atomic_init(&k->failed, 0);
-    while (n < n_threads - 1 && (int64_t) (n + 1)*k->step < k->n_row && pthread_create(&threads[n], NULL, work, k) == 0) n++;
+    while (
+        n < n_threads - 1 && (int64_t) (n + 1) * k->step < k->n_row && pthread_create(&threads[n], NULL, work, k) == 0)
+        n++;
     work(k);
     while (n > 0) pthread_join(threads[--n], NULL);
     return atomic_load(&k->failed) ? mra_fail(err, MRA_ERR_MEMORY, "out of memory") : MRA_OK;
@@ -105,19 +132,20 @@ static enum mra_status convert(struct task * k, int n_threads, struct mra_error 
 
 struct writer {
     const char * path;
-    char *       tmp;
-    FILE *       file;
+    char * tmp;
+    FILE * file;
 };
 
 static enum mra_status write_failed(const struct writer * w, struct mra_error * err) {
     return mra_fail(err, MRA_ERR_IO, "%.120s: %s", w->path, strerror(errno ? errno : EIO));
 }
 
-static enum mra_status write_bytes(struct writer * w, const void * data, size_t n, size_t align, struct mra_error * err) {
+static enum mra_status write_bytes(
+    struct writer * w, const void * data, size_t n, size_t align, struct mra_error * err) {
     static const char zeros[4096];
     errno = 0;
     if (fwrite(data, 1, n, w->file) != n) return write_failed(w, err);
-    for (size_t pad = (align - n % align) % align; pad > 0; ) {
+    for (size_t pad = (align - n % align) % align; pad > 0;) {
         const size_t m = pad < sizeof(zeros) ? pad : sizeof(zeros);
         if (fwrite(zeros, 1, m, w->file) != m) return write_failed(w, err);
         pad -= m;
@@ -153,10 +181,15 @@ static enum mra_status writer_close(struct writer * w, enum mra_status st, struc
     return st;
 }
 
-struct plan { struct ggml_tensor * t; enum ggml_type to; bool fallback; };
+struct plan {
+    struct ggml_tensor * t;
+    enum ggml_type to;
+    bool fallback;
+};
 
 // the new header: keys of the input, tensors with their new types
-static struct gguf_context * new_header(const struct mra_gguf * f, const struct plan * plan, int n, enum ggml_type type) {
+static struct gguf_context * new_header(
+    const struct mra_gguf * f, const struct plan * plan, int n, enum ggml_type type) {
     struct gguf_context * g = gguf_init_empty();
     gguf_set_kv(g, f->gguf);
     gguf_remove_key(g, "general.alignment"); // a context made in memory aligns to 32 whatever the key says
@@ -169,42 +202,51 @@ static struct gguf_context * new_header(const struct mra_gguf * f, const struct 
     return g;
 }
 
-static enum mra_status make_plan(const struct mra_gguf * f, struct plan * plan, enum ggml_type type, struct mra_error * err) {
+static enum mra_status make_plan(
+    const struct mra_gguf * f, struct plan * plan, enum ggml_type type, struct mra_error * err) {
     int n = 0;
     for (struct ggml_tensor * t = ggml_get_first_tensor(f->meta); t; t = ggml_get_next_tensor(f->meta, t)) {
         struct plan * p = &plan[n++];
         *p = (struct plan) { t, t->type, false };
         if (stays(t)) continue;
         if (!is_plain(t->type)) {
-            return mra_fail(err, MRA_ERR_UNSUPPORTED, "already quantized ('%s' is %s); start from f32 or f16", ggml_get_name(t), ggml_type_name(t->type));
+            return mra_fail(err, MRA_ERR_UNSUPPORTED, "already quantized ('%s' is %s); start from f32 or f16",
+                ggml_get_name(t), ggml_type_name(t->type));
         }
-        p->to       = type_that_fits(type_for(t, type), t->ne[0]);
+        p->to = type_that_fits(type_for(t, type), t->ne[0]);
         p->fallback = p->to != type_for(t, type);
     }
     return MRA_OK;
 }
 
-static enum mra_status write_tensor(struct writer * w, const struct mra_gguf * f, const struct plan * p, char * buf, size_t align, int n_threads, struct mra_error * err) {
+static enum mra_status write_tensor(struct writer * w, const struct mra_gguf * f, const struct plan * p, char * buf,
+    size_t align, int n_threads, struct mra_error * err) {
     if (p->to == p->t->type) return write_bytes(w, mra_gguf_data(f, p->t), ggml_nbytes(p->t), align, err);
     struct task k = {
-        .src = mra_gguf_data(f, p->t), .dst = buf, .from = p->t->type, .to = p->to, .n_row = ggml_nrows(p->t), .n_col = p->t->ne[0],
-        .nb_src = ggml_row_size(p->t->type, p->t->ne[0]), .nb_dst = ggml_row_size(p->to, p->t->ne[0]),
+        .src = mra_gguf_data(f, p->t),
+        .dst = buf,
+        .from = p->t->type,
+        .to = p->to,
+        .n_row = ggml_nrows(p->t),
+        .n_col = p->t->ne[0],
+        .nb_src = ggml_row_size(p->t->type, p->t->ne[0]),
+        .nb_dst = ggml_row_size(p->to, p->t->ne[0]),
     };
     const enum mra_status st = convert(&k, n_threads, err);
-    return st == MRA_OK ? write_bytes(w, buf, k.nb_dst*(size_t) k.n_row, align, err) : st;
+    return st == MRA_OK ? write_bytes(w, buf, k.nb_dst * (size_t) k.n_row, align, err) : st;
 }
 
-static enum mra_status write_file(struct writer * w, const struct mra_gguf * f, const struct plan * plan, int n, const struct mra_quantize_params * q,
-        struct mra_quantize_result * r, struct mra_error * err) {
+static enum mra_status write_file(struct writer * w, const struct mra_gguf * f, const struct plan * plan, int n,
+    const struct mra_quantize_params * q, struct mra_quantize_result * r, struct mra_error * err) {
     struct gguf_context * g = new_header(f, plan, n, q->type);
     const size_t n_meta = gguf_get_meta_size(g), align = gguf_get_alignment(g);
     size_t largest = 1;
     for (int i = 0; i < n; i++) {
-        const size_t b = ggml_row_size(plan[i].to, plan[i].t->ne[0])*(size_t) ggml_nrows(plan[i].t);
+        const size_t b = ggml_row_size(plan[i].to, plan[i].t->ne[0]) * (size_t) ggml_nrows(plan[i].t);
         if (plan[i].to != plan[i].t->type && b > largest) largest = b;
     }
     void * meta = malloc(n_meta);
-    char * buf  = malloc(largest);
+    char * buf = malloc(largest);
     enum mra_status st = meta && buf ? MRA_OK : mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes", largest);
     if (st == MRA_OK) {
         gguf_get_meta_data(g, meta);
@@ -214,8 +256,9 @@ static enum mra_status write_file(struct writer * w, const struct mra_gguf * f, 
     for (int i = 0; i < n && st == MRA_OK; i++) {
         st = write_tensor(w, f, &plan[i], buf, align, n_threads, err);
         r->n_quantized += plan[i].to != plan[i].t->type;
-        r->n_fallback  += plan[i].fallback;
-        if (st == MRA_OK && q->progress) q->progress(q->user, i, n, ggml_get_name(plan[i].t), plan[i].t->type, plan[i].to, plan[i].fallback);
+        r->n_fallback += plan[i].fallback;
+        if (st == MRA_OK && q->progress)
+            q->progress(q->user, i, n, ggml_get_name(plan[i].t), plan[i].t->type, plan[i].to, plan[i].fallback);
     }
     if (st == MRA_OK) r->n_out = (size_t) ftello(w->file);
     free(buf);
@@ -225,20 +268,21 @@ static enum mra_status write_file(struct writer * w, const struct mra_gguf * f, 
 }
 
 enum mra_status mra_quantize(const char * in_path, const char * out_path, const struct mra_quantize_params * params,
-        struct mra_quantize_result * result, struct mra_error * err) {
-    if (!in_path || !out_path || !params)           return mra_fail(err, MRA_ERR_ARG, "no path or no settings");
-    if (file_type(params->type) < 0)                return mra_fail(err, MRA_ERR_ARG, "cannot write type %d", (int) params->type);
-    if (params->n_threads < 0 || params->n_threads > GGML_MAX_N_THREADS) return mra_fail(err, MRA_ERR_ARG, "n_threads = %d", params->n_threads);
+    struct mra_quantize_result * result, struct mra_error * err) {
+    if (!in_path || !out_path || !params) return mra_fail(err, MRA_ERR_ARG, "no path or no settings");
+    if (file_type(params->type) < 0) return mra_fail(err, MRA_ERR_ARG, "cannot write type %d", (int) params->type);
+    if (params->n_threads < 0 || params->n_threads > GGML_MAX_N_THREADS)
+        return mra_fail(err, MRA_ERR_ARG, "n_threads = %d", params->n_threads);
     struct mra_gguf f;
-    struct mra_error e = {0};
-    struct mra_quantize_result r = {0};
-    struct writer w = {0};
+    struct mra_error e = { 0 };
+    struct mra_quantize_result r = { 0 };
+    struct writer w = { 0 };
     struct plan * plan = NULL;
     enum mra_status st = mra_gguf_open(&f, in_path, &e);
     const int n = st == MRA_OK ? (int) gguf_get_n_tensors(f.gguf) : 0;
     if (st == MRA_OK && n == 0) st = mra_fail(&e, MRA_ERR_FORMAT, "no tensors");
     if (st == MRA_OK) {
-        plan = malloc((size_t) n*sizeof(*plan));
+        plan = malloc((size_t) n * sizeof(*plan));
         st = plan ? make_plan(&f, plan, params->type, &e) : mra_fail(&e, MRA_ERR_MEMORY, "out of memory");
     }
     if (st != MRA_OK) { // what is wrong so far is wrong with the input

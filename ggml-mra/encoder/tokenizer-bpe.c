@@ -18,24 +18,21 @@ struct symbol {
 
 struct work {
     struct symbol * symbols;
-    size_t          cap_symbols;
-    uint64_t *      heap; // pairs that can be joined: rank << 32 | position of the left symbol, the least first
-    size_t          cap_heap;
-    size_t          n_heap;
+    size_t cap_symbols;
+    uint64_t * heap; // pairs that can be joined: rank << 32 | position of the left symbol, the least first
+    size_t cap_heap;
+    size_t n_heap;
 };
 
-// GPT-2's printable stand-ins for bytes: those that are printable in Latin-1 stand for themselves, the others follow U+0100.
+// GPT-2's printable stand-ins for bytes: those that are printable in Latin-1 stand for themselves, the others follow
+// U+0100.
 static int32_t byte_to_char(int byte) {
-    if ((byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD)) {
-        return byte;
-    }
+    if ((byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte != 0xAD)) { return byte; }
     return 0x100 + (byte <= 0x20 ? byte : byte <= 0xA0 ? byte - 0x7F + 0x21 : 0x43);
 }
 
 static int char_to_byte(int32_t cp) {
-    if (cp < 0x100) {
-        return byte_to_char(cp) == cp ? cp : -1;
-    }
+    if (cp < 0x100) { return byte_to_char(cp) == cp ? cp : -1; }
     const int32_t k = cp - 0x100;
     return k <= 0x20 ? k : k <= 0x42 ? k - 0x21 + 0x7F : k == 0x43 ? 0xAD : -1;
 }
@@ -56,26 +53,22 @@ static uint32_t find_slot(const struct mra_tokenizer * tok, int32_t left, int32_
 }
 
 static enum mra_status add_merge(struct mra_tokenizer * tok, struct mra_str s, size_t rank, struct mra_error * err) {
-    char         joined[2 * 4096];
+    char joined[2 * 4096];
     const char * space = s.data && s.len > 1 ? memchr(s.data + 1, ' ', s.len - 1) : NULL;
 
-    if (!space || s.len > sizeof(joined)) {
-        return mra_fail(err, MRA_ERR_FORMAT, "merge %zu is not two tokens", rank);
-    }
-    const size_t n_left  = (size_t) (space - s.data);
+    if (!space || s.len > sizeof(joined)) { return mra_fail(err, MRA_ERR_FORMAT, "merge %zu is not two tokens", rank); }
+    const size_t n_left = (size_t) (space - s.data);
     const size_t n_right = s.len - n_left - 1;
     memcpy(joined, s.data, n_left);
     memcpy(joined + n_left, space + 1, n_right);
-    const int32_t left  = mra_trie_find(&tok->trie, s.data, n_left);
+    const int32_t left = mra_trie_find(&tok->trie, s.data, n_left);
     const int32_t right = mra_trie_find(&tok->trie, space + 1, n_right);
-    const int32_t id    = mra_trie_find(&tok->trie, joined, n_left + n_right);
+    const int32_t id = mra_trie_find(&tok->trie, joined, n_left + n_right);
     if (left < 0 || right < 0 || id < 0) {
         return mra_fail(err, MRA_ERR_FORMAT, "merge %zu names a token that is not in the vocabulary", rank);
     }
     struct mra_merge * m = &tok->merges[find_slot(tok, left, right)];
-    if (m->left >= 0) {
-        return mra_fail(err, MRA_ERR_FORMAT, "merges %d and %zu are the same", (int) m->rank, rank);
-    }
+    if (m->left >= 0) { return mra_fail(err, MRA_ERR_FORMAT, "merges %d and %zu are the same", (int) m->rank, rank); }
     *m = (struct mra_merge) { .left = left, .right = right, .id = id, .rank = (int32_t) rank };
     return MRA_OK;
 }
@@ -83,27 +76,19 @@ static enum mra_status add_merge(struct mra_tokenizer * tok, struct mra_str s, s
 enum mra_status mra_bpe_init(struct mra_tokenizer * tok, const struct mra_vocab * vocab, struct mra_error * err) {
     uint32_t n_slots = 16;
 
-    while (n_slots < 2 * vocab->n_merges) {
-        n_slots *= 2;
-    }
+    while (n_slots < 2 * vocab->n_merges) { n_slots *= 2; }
     tok->merge_mask = n_slots - 1;
-    tok->merges     = malloc(n_slots * sizeof(*tok->merges));
-    if (!tok->merges) {
-        return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
-    }
-    for (uint32_t i = 0; i < n_slots; i++) {
-        tok->merges[i].left = -1;
-    }
+    tok->merges = malloc(n_slots * sizeof(*tok->merges));
+    if (!tok->merges) { return mra_fail(err, MRA_ERR_MEMORY, "out of memory"); }
+    for (uint32_t i = 0; i < n_slots; i++) { tok->merges[i].left = -1; }
     for (int byte = 0; byte < 256; byte++) {
-        char      s[4];
-        const int n        = mra_utf8_encode(byte_to_char(byte), s);
+        char s[4];
+        const int n = mra_utf8_encode(byte_to_char(byte), s);
         tok->byte_id[byte] = mra_trie_find(&tok->trie, s, (size_t) n);
     }
     for (size_t i = 0; i < vocab->n_merges; i++) {
         const enum mra_status st = add_merge(tok, vocab->merges[i], i, err);
-        if (st) {
-            return st;
-        }
+        if (st) { return st; }
     }
     return MRA_OK;
 }
@@ -113,21 +98,19 @@ static void heap_push(struct work * w, uint64_t c) {
 
     while (i > 0 && c < w->heap[(i - 1) / 2]) {
         w->heap[i] = w->heap[(i - 1) / 2];
-        i          = (i - 1) / 2;
+        i = (i - 1) / 2;
     }
     w->heap[i] = c;
 }
 
 static uint64_t heap_pop(struct work * w) {
     const uint64_t top = w->heap[0];
-    const uint64_t c   = w->heap[--w->n_heap];
-    size_t         i   = 0;
+    const uint64_t c = w->heap[--w->n_heap];
+    size_t i = 0;
 
     for (size_t k; (k = 2 * i + 1) < w->n_heap; i = k) {
         k += k + 1 < w->n_heap && w->heap[k + 1] < w->heap[k];
-        if (w->heap[k] >= c) {
-            break;
-        }
+        if (w->heap[k] >= c) { break; }
         w->heap[i] = w->heap[k];
     }
     w->heap[i] = c;
@@ -138,9 +121,7 @@ static uint64_t heap_pop(struct work * w) {
 static const struct mra_merge * find_merge(const struct mra_tokenizer * tok, const struct work * w, int32_t pos) {
     const struct symbol * left = &w->symbols[pos];
 
-    if (left->id < 0 || left->next < 0) {
-        return NULL;
-    }
+    if (left->id < 0 || left->next < 0) { return NULL; }
     const struct mra_merge * m = &tok->merges[find_slot(tok, left->id, w->symbols[left->next].id)];
     return m->left < 0 ? NULL : m;
 }
@@ -148,82 +129,63 @@ static const struct mra_merge * find_merge(const struct mra_tokenizer * tok, con
 static void push_pair(const struct mra_tokenizer * tok, struct work * w, int32_t pos) {
     const struct mra_merge * m = pos < 0 ? NULL : find_merge(tok, w, pos);
 
-    if (m) {
-        heap_push(w, (uint64_t) m->rank << 32 | (uint32_t) pos);
-    }
+    if (m) { heap_push(w, (uint64_t) m->rank << 32 | (uint32_t) pos); }
 }
 
 static void merge_symbols(const struct mra_tokenizer * tok, struct work * w) {
     while (w->n_heap) {
-        const uint64_t           c   = heap_pop(w);
-        const int32_t            pos = (int32_t) (c & UINT32_MAX);
-        const struct mra_merge * m   = find_merge(tok, w, pos);
+        const uint64_t c = heap_pop(w);
+        const int32_t pos = (int32_t) (c & UINT32_MAX);
+        const struct mra_merge * m = find_merge(tok, w, pos);
         // symbols change while their pairs wait: what no longer fits is skipped
-        if (!m || m->rank != (int32_t) (c >> 32)) {
-            continue;
-        }
+        if (!m || m->rank != (int32_t) (c >> 32)) { continue; }
         struct symbol * l = &w->symbols[pos];
         struct symbol * r = &w->symbols[l->next];
-        l->id             = m->id;
-        r->id             = -1;
-        l->next           = r->next;
-        l->end            = r->end;
-        if (r->next >= 0) {
-            w->symbols[r->next].prev = pos;
-        }
+        l->id = m->id;
+        r->id = -1;
+        l->next = r->next;
+        l->end = r->end;
+        if (r->next >= 0) { w->symbols[r->next].prev = pos; }
         push_pair(tok, w, l->prev);
         push_pair(tok, w, pos);
     }
 }
 
 // The token of the bytes s[begin..end): its offsets are whole characters, without the spaces at its ends.
-static bool emit_symbol(const char * s, size_t begin, size_t end, size_t limit, int32_t id, struct mra_token_list * list) {
-    while (begin < end && s[begin] == ' ') {
-        begin++;
-    }
-    while (end > begin && s[end - 1] == ' ') {
-        end--;
-    }
-    while (begin < end && (s[begin] & 0xC0) == 0x80) {
-        begin--;
-    }
-    while (end < limit && (s[end] & 0xC0) == 0x80) {
-        end++;
-    }
+static bool emit_symbol(
+    const char * s, size_t begin, size_t end, size_t limit, int32_t id, struct mra_token_list * list) {
+    while (begin < end && s[begin] == ' ') { begin++; }
+    while (end > begin && s[end - 1] == ' ') { end--; }
+    while (begin < end && (s[begin] & 0xC0) == 0x80) { begin--; }
+    while (end < limit && (s[end] & 0xC0) == 0x80) { end++; }
     return mra_emit(list, id, begin, end);
 }
 
 static bool tokenize_word(const struct mra_tokenizer * tok, struct work * w, const char * s, size_t begin, size_t end,
-                          struct mra_token_list * list) {
-    const size_t n         = end - begin;
-    void *       symbols   = w->symbols;
-    void *       heap      = w->heap;
-    int32_t      n_symbols = 0;
+    struct mra_token_list * list) {
+    const size_t n = end - begin;
+    void * symbols = w->symbols;
+    void * heap = w->heap;
+    int32_t n_symbols = 0;
 
     const bool ok = mra_reserve(&symbols, &w->cap_symbols, n, sizeof(*w->symbols)) &&
-                    mra_reserve(&heap, &w->cap_heap, 3 * n, sizeof(*w->heap)); // a merge takes one and adds two
-    w->symbols    = symbols;
-    w->heap       = heap;
-    if (!ok) {
-        return false;
-    }
+        mra_reserve(&heap, &w->cap_heap, 3 * n, sizeof(*w->heap)); // a merge takes one and adds two
+    w->symbols = symbols;
+    w->heap = heap;
+    if (!ok) { return false; }
     for (size_t i = 0; i < n; i++) {
         int32_t id = tok->byte_id[(uint8_t) s[begin + i]];
-        id         = id < 0 ? tok->unk : id;
+        id = id < 0 ? tok->unk : id;
         if (id >= 0) {
             const int32_t k = n_symbols++;
             const int32_t b = (int32_t) i;
-            w->symbols[k]   = (struct symbol) { .id = id, .prev = k - 1, .next = k + 1, .begin = b, .end = b + 1 };
+            w->symbols[k] = (struct symbol) { .id = id, .prev = k - 1, .next = k + 1, .begin = b, .end = b + 1 };
         }
     }
-    if (n_symbols == 0) {
-        return true;
-    }
+    if (n_symbols == 0) { return true; }
     w->symbols[n_symbols - 1].next = -1;
-    w->n_heap                      = 0;
-    for (int32_t k = 0; k + 1 < n_symbols; k++) {
-        push_pair(tok, w, k);
-    }
+    w->n_heap = 0;
+    for (int32_t k = 0; k + 1 < n_symbols; k++) { push_pair(tok, w, k); }
     merge_symbols(tok, w);
     for (int32_t k = 0; k >= 0; k = w->symbols[k].next) {
         const struct symbol * sym = &w->symbols[k];
@@ -236,23 +198,21 @@ static bool tokenize_word(const struct mra_tokenizer * tok, struct work * w, con
 
 static enum char_class classify(const char * s, size_t n, size_t * len) {
     const uint8_t c = (uint8_t) s[0];
-    int32_t       cp;
+    int32_t cp;
 
     if (c < 0x80) {
         *len = 1;
         return (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? CLASS_LETTER
-               : c >= '0' && c <= '9'                 ? CLASS_NUMBER
-               : mra_is_space(c)                      ? CLASS_SPACE
+            : c >= '0' && c <= '9'                    ? CLASS_NUMBER
+            : mra_is_space(c)                         ? CLASS_SPACE
                                                       : CLASS_OTHER;
     }
     *len = (size_t) mra_utf8_decode(s, n, &cp);
-    if (mra_is_space(cp)) {
-        return CLASS_SPACE;
-    }
+    if (mra_is_space(cp)) { return CLASS_SPACE; }
     const utf8proc_category_t cat = utf8proc_category(cp);
-    return cat >= UTF8PROC_CATEGORY_LU && cat <= UTF8PROC_CATEGORY_LO   ? CLASS_LETTER
-           : cat >= UTF8PROC_CATEGORY_ND && cat <= UTF8PROC_CATEGORY_NO ? CLASS_NUMBER
-                                                                        : CLASS_OTHER;
+    return cat >= UTF8PROC_CATEGORY_LU && cat <= UTF8PROC_CATEGORY_LO ? CLASS_LETTER
+        : cat >= UTF8PROC_CATEGORY_ND && cat <= UTF8PROC_CATEGORY_NO  ? CLASS_NUMBER
+                                                                      : CLASS_OTHER;
 }
 
 static size_t match_contraction(const char * s, size_t n) {
@@ -260,29 +220,23 @@ static size_t match_contraction(const char * s, size_t n) {
 
     for (size_t k = 0; s[0] == '\'' && k < sizeof(ends) / sizeof(ends[0]); k++) {
         const size_t len = strlen(ends[k]);
-        if (n > len && memcmp(s + 1, ends[k], len) == 0) {
-            return len + 1;
-        }
+        if (n > len && memcmp(s + 1, ends[k], len) == 0) { return len + 1; }
     }
     return 0;
 }
 
 // The length of the word at the start of s, n > 0.
 static size_t match_word(const char * s, size_t n) {
-    size_t                len  = 0;
-    size_t                i    = match_contraction(s, n);
-    size_t                last = 0;
-    const enum char_class c    = classify(s, n, &len);
+    size_t len = 0;
+    size_t i = match_contraction(s, n);
+    size_t last = 0;
+    const enum char_class c = classify(s, n, &len);
 
-    if (i) {
-        return i;
-    }
+    if (i) { return i; }
     if (c != CLASS_SPACE || (s[0] == ' ' && n > 1 && classify(s + 1, n - 1, &len) != CLASS_SPACE)) {
-        i                        = c == CLASS_SPACE ? 1 : 0;
+        i = c == CLASS_SPACE ? 1 : 0;
         const enum char_class cw = classify(s + i, n - i, &len);
-        do {
-            i += len;
-        } while (i < n && classify(s + i, n - i, &len) == cw);
+        do { i += len; } while (i < n && classify(s + i, n - i, &len) == cw);
         return i;
     }
     // white space; its last character belongs to the word that follows
@@ -295,14 +249,14 @@ static size_t match_word(const char * s, size_t n) {
 }
 
 bool mra_bpe_run(const struct mra_tokenizer * tok, const char * s, size_t begin, size_t end, unsigned flags,
-                 struct mra_token_list * list) {
-    struct work w  = { 0 };
-    bool        ok = true;
+    struct mra_token_list * list) {
+    struct work w = { 0 };
+    bool ok = true;
 
     (void) flags;
     for (size_t i = begin; i < end && ok;) {
         const size_t len = match_word(s + i, end - i);
-        ok               = tokenize_word(tok, &w, s, i, i + len, list);
+        ok = tokenize_word(tok, &w, s, i, i + len, list);
         i += len;
     }
     free(w.symbols);
@@ -314,14 +268,12 @@ size_t mra_bpe_text(const char * token, size_t len, char * buf, size_t size) {
     size_t n = 0;
 
     for (size_t i = 0; i < len;) {
-        int32_t   cp;
-        const int k    = mra_utf8_decode(token + i, len - i, &cp);
+        int32_t cp;
+        const int k = mra_utf8_decode(token + i, len - i, &cp);
         const int byte = char_to_byte(cp);
         // what is no stand-in for a byte is shown as it is
         for (int j = 0; j < (byte < 0 ? k : 1); j++, n++) {
-            if (n < size) {
-                buf[n] = byte < 0 ? token[i + (size_t) j] : (char) byte;
-            }
+            if (n < size) { buf[n] = byte < 0 ? token[i + (size_t) j] : (char) byte; }
         }
         i += (size_t) k;
     }

@@ -4,42 +4,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The second byte's range depends on the first (Unicode, table 3-7): it excludes overlong forms, surrogates and > U+10FFFF.
+// The second byte's range depends on the first (Unicode, table 3-7): it excludes overlong forms, surrogates and >
+// U+10FFFF.
 int mra_utf8_decode(const char * str, size_t n, int32_t * cp) {
-    const uint8_t * s  = (const uint8_t *) str;
-    const uint8_t   c  = s[0];
-    uint8_t         lo = 0x80;
-    uint8_t         hi = 0xBF;
-    int             len;
-    int32_t         v;
+    const uint8_t * s = (const uint8_t *) str;
+    const uint8_t c = s[0];
+    uint8_t lo = 0x80;
+    uint8_t hi = 0xBF;
+    int len;
+    int32_t v;
 
     if (c < 0x80) {
         *cp = c;
         return 1;
     }
     *cp = -1;
-    if (c < 0xC2 || c > 0xF4) {
-        return 1;
-    }
+    if (c < 0xC2 || c > 0xF4) { return 1; }
     if (c < 0xE0) {
         len = 2;
-        v   = c & 0x1F;
+        v = c & 0x1F;
     } else if (c < 0xF0) {
         len = 3;
-        v   = c & 0x0F;
-        lo  = c == 0xE0 ? 0xA0 : lo;
-        hi  = c == 0xED ? 0x9F : hi;
+        v = c & 0x0F;
+        lo = c == 0xE0 ? 0xA0 : lo;
+        hi = c == 0xED ? 0x9F : hi;
     } else {
         len = 4;
-        v   = c & 0x07;
-        lo  = c == 0xF0 ? 0x90 : lo;
-        hi  = c == 0xF4 ? 0x8F : hi;
+        v = c & 0x07;
+        lo = c == 0xF0 ? 0x90 : lo;
+        hi = c == 0xF4 ? 0x8F : hi;
     }
     for (int i = 1; i < len; i++) {
-        if ((size_t) i >= n || s[i] < lo || s[i] > hi) {
-            return i;
-        }
-        v  = v << 6 | (s[i] & 0x3F);
+        if ((size_t) i >= n || s[i] < lo || s[i] > hi) { return i; }
+        v = v << 6 | (s[i] & 0x3F);
         lo = 0x80;
         hi = 0xBF;
     }
@@ -75,11 +72,9 @@ static size_t valid_prefix(const char * s, size_t n) {
     size_t i = 0;
 
     while (i < n) {
-        int32_t   cp;
+        int32_t cp;
         const int len = mra_utf8_decode(s + i, n - i, &cp);
-        if (cp < 0) {
-            break;
-        }
+        if (cp < 0) { break; }
         i += (size_t) len;
     }
     return i;
@@ -88,39 +83,33 @@ static size_t valid_prefix(const char * s, size_t n) {
 bool mra_utf8_valid(const char * s, size_t n) { return valid_prefix(s, n) == n; }
 
 bool mra_is_space(int32_t cp) {
-    if (cp < 0x80) {
-        return cp == ' ' || (cp >= 0x09 && cp <= 0x0D);
-    }
+    if (cp < 0x80) { return cp == ' ' || (cp >= 0x09 && cp <= 0x0D); }
     return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 ||
-           cp == 0x202F || cp == 0x205F || cp == 0x3000;
+        cp == 0x202F || cp == 0x205F || cp == 0x3000;
 }
 
 bool mra_utf8_text_init(struct mra_utf8_text * t, const char * s, size_t n) {
     *t = (struct mra_utf8_text) { .s = s, .n = n };
-    if (mra_utf8_valid(s, n)) {
-        return true;
-    }
+    if (mra_utf8_valid(s, n)) { return true; }
     // U+FFFD has three bytes, what it stands for at least one
     t->owned = malloc(3 * n);
-    t->map   = malloc((3 * n + 1) * sizeof(*t->map));
+    t->map = malloc((3 * n + 1) * sizeof(*t->map));
     if (!t->owned || !t->map) {
         mra_utf8_text_free(t);
         return false;
     }
     size_t k = 0;
     for (size_t i = 0; i < n;) {
-        int32_t   cp;
+        int32_t cp;
         const int len = mra_utf8_decode(s + i, n - i, &cp);
-        const int m   = mra_utf8_encode(cp < 0 ? 0xFFFD : cp, t->owned + k);
-        for (int j = 0; j < m; j++) {
-            t->map[k + (size_t) j] = (uint32_t) i;
-        }
+        const int m = mra_utf8_encode(cp < 0 ? 0xFFFD : cp, t->owned + k);
+        for (int j = 0; j < m; j++) { t->map[k + (size_t) j] = (uint32_t) i; }
         k += (size_t) m;
         i += (size_t) len;
     }
     t->map[k] = (uint32_t) n;
-    t->s      = t->owned;
-    t->n      = k;
+    t->s = t->owned;
+    t->n = k;
     return true;
 }
 

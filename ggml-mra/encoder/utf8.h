@@ -7,8 +7,8 @@
 
 #define MRA_METASPACE 0x2581 // what SentencePiece writes for a space
 
-// Decodes the first character of s[0..n), n > 0, and returns its length. Where the bytes are not UTF-8, *cp is -1 and the
-// length that of the maximal ill-formed part.
+// Decodes the first character of s[0..n), n > 0, and returns its length. Where the bytes are not UTF-8, *cp is -1 and
+// the length that of the maximal ill-formed part.
 int mra_utf8_decode(const char * s, size_t n, int32_t * cp);
 
 // Writes 1 to 4 bytes; returns how many.
@@ -22,9 +22,9 @@ bool mra_is_space(int32_t cp);
 // A text made valid. s is the text itself where it already was.
 struct mra_utf8_text {
     const char * s;
-    size_t       n;
-    char *       owned; // NULL: s is the caller's
-    uint32_t *   map;   // [n + 1] offset in s of a character's start (or n) -> offset in the original; NULL: the same
+    size_t n;
+    char * owned;   // NULL: s is the caller's
+    uint32_t * map; // [n + 1] offset in s of a character's start (or n) -> offset in the original; NULL: the same
 };
 
 // False: out of memory.

@@ -8,11 +8,12 @@
 #define KEY(x) "tokenizer.ggml." x
 
 // the strings of an array key; malloc'ed. They live in the gguf context.
-static enum mra_status load_strings(const struct mra_gguf * f, const char * key, struct mra_str ** out, size_t * n, struct mra_error * err) {
+static enum mra_status load_strings(
+    const struct mra_gguf * f, const char * key, struct mra_str ** out, size_t * n, struct mra_error * err) {
     int64_t id;
     const enum mra_status st = mra_gguf_strings(f, key, &id, n, err);
     if (st != MRA_OK || *n == 0) return st;
-    *out = malloc(*n*sizeof(**out));
+    *out = malloc(*n * sizeof(**out));
     if (!*out) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
     for (size_t i = 0; i < *n; i++) {
         const char * s = gguf_get_arr_str(f->gguf, id, i);
@@ -22,46 +23,63 @@ static enum mra_status load_strings(const struct mra_gguf * f, const char * key,
 }
 
 static int32_t find_token(const struct mra_vocab * v, const char * text) {
-    for (size_t i = 0; i < v->n_tokens; i++) if (strcmp(v->tokens[i].data, text) == 0) return (int32_t) i;
+    for (size_t i = 0; i < v->n_tokens; i++)
+        if (strcmp(v->tokens[i].data, text) == 0) return (int32_t) i;
     return -1;
 }
 
 // ids the file gives; those it does not are looked for by their usual spelling
 static enum mra_status load_ids(const struct mra_gguf * f, struct mra_vocab * v, struct mra_error * err) {
-    const struct { const char * key, * bert, * other; int32_t * id; } ids[] = {
-        { KEY("bos_token_id"),       "[CLS]",  "<s>",    &v->bos  }, { KEY("eos_token_id"),     "[SEP]", "</s>",  &v->eos },
-        { KEY("seperator_token_id"), "[SEP]",  "</s>",   &v->sep  }, { KEY("cls_token_id"),     "[CLS]", "<s>",   &v->cls },
-        { KEY("padding_token_id"),   "[PAD]",  "<pad>",  &v->pad  }, { KEY("unknown_token_id"), "[UNK]", "<unk>", &v->unk },
-        { KEY("mask_token_id"),      "[MASK]", "<mask>", &v->mask },
+    const struct {
+        const char *key, *bert, *other;
+        int32_t * id;
+    } ids[] = {
+        { KEY("bos_token_id"), "[CLS]", "<s>", &v->bos },
+        { KEY("eos_token_id"), "[SEP]", "</s>", &v->eos },
+        { KEY("seperator_token_id"), "[SEP]", "</s>", &v->sep },
+        { KEY("cls_token_id"), "[CLS]", "<s>", &v->cls },
+        { KEY("padding_token_id"), "[PAD]", "<pad>", &v->pad },
+        { KEY("unknown_token_id"), "[UNK]", "<unk>", &v->unk },
+        { KEY("mask_token_id"), "[MASK]", "<mask>", &v->mask },
     };
-    for (size_t i = 0; i < sizeof(ids)/sizeof(ids[0]); i++) {
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
         int64_t id = -1;
         const enum mra_status st = mra_gguf_int(f, ids[i].key, 0, (int64_t) v->n_tokens - 1, &id, err);
         if (st != MRA_OK) return st;
-        *ids[i].id = id >= 0 ? (int32_t) id : find_token(v, v->kind == MRA_VOCAB_WORDPIECE ? ids[i].bert : ids[i].other);
+        *ids[i].id = id >= 0 ? (int32_t) id
+                             : find_token(v, v->kind == MRA_VOCAB_WORDPIECE ? ids[i].bert : ids[i].other);
     }
     return MRA_OK;
 }
 
 static enum mra_status load_flags(const struct mra_gguf * f, struct mra_vocab * v, struct mra_error * err) {
-    const bool uncased = v->kind == MRA_VOCAB_WORDPIECE && !mra_vocab_is_cased(v); // files of other converters do not say
+    const bool uncased = v->kind == MRA_VOCAB_WORDPIECE &&
+        !mra_vocab_is_cased(v); // files of other converters do not say
     v->add_bos = v->add_eos = true;
     v->add_space_prefix = v->remove_extra_whitespaces = v->split_cjk = true;
     v->lowercase = v->strip_accents = uncased;
-    const struct { const char * key; bool * flag; } flags[] = {
-        { KEY("add_bos_token"), &v->add_bos }, { KEY("add_eos_token"), &v->add_eos }, { KEY("add_space_prefix"), &v->add_space_prefix },
-        { KEY("remove_extra_whitespaces"), &v->remove_extra_whitespaces }, { "mra.tokenizer.lowercase", &v->lowercase },
-        { "mra.tokenizer.strip_accents", &v->strip_accents }, { "mra.tokenizer.handle_chinese_chars", &v->split_cjk },
+    const struct {
+        const char * key;
+        bool * flag;
+    } flags[] = {
+        { KEY("add_bos_token"), &v->add_bos },
+        { KEY("add_eos_token"), &v->add_eos },
+        { KEY("add_space_prefix"), &v->add_space_prefix },
+        { KEY("remove_extra_whitespaces"), &v->remove_extra_whitespaces },
+        { "mra.tokenizer.lowercase", &v->lowercase },
+        { "mra.tokenizer.strip_accents", &v->strip_accents },
+        { "mra.tokenizer.handle_chinese_chars", &v->split_cjk },
     };
-    for (size_t i = 0; i < sizeof(flags)/sizeof(flags[0]); i++) {
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         const enum mra_status st = mra_gguf_bool(f, flags[i].key, flags[i].flag, err);
         if (st != MRA_OK) return st;
     }
     return MRA_OK;
 }
 
-static enum mra_status load_tokens(const struct mra_gguf * f, struct mra_vocab * v, struct mra_str ** tokens, struct mra_str ** merges, struct mra_error * err) {
-    const void * types, * scores, * map;
+static enum mra_status load_tokens(const struct mra_gguf * f, struct mra_vocab * v, struct mra_str ** tokens,
+    struct mra_str ** merges, struct mra_error * err) {
+    const void *types, *scores, *map;
     size_t n_types, n_scores;
     enum mra_status st = load_strings(f, KEY("tokens"), tokens, &v->n_tokens, err);
     if (st == MRA_OK && v->n_tokens == 0) st = mra_fail(err, MRA_ERR_FORMAT, "no " KEY("tokens"));
@@ -72,13 +90,15 @@ static enum mra_status load_tokens(const struct mra_gguf * f, struct mra_vocab *
     }
     if (st != MRA_OK) return st;
     v->tokens = *tokens;
-    v->types  = types;
+    v->types = types;
     if (v->kind == MRA_VOCAB_UNIGRAM) {
         if (!scores) return mra_fail(err, MRA_ERR_FORMAT, "no " KEY("scores"));
         v->scores = scores;
         const int64_t id = gguf_find_key(f->gguf, KEY("precompiled_charsmap"));
-        const bool i8 = id >= 0 && gguf_get_kv_type(f->gguf, id) == GGUF_TYPE_ARRAY && gguf_get_arr_type(f->gguf, id) == GGUF_TYPE_INT8;
-        st = mra_gguf_array(f, KEY("precompiled_charsmap"), i8 ? GGUF_TYPE_INT8 : GGUF_TYPE_UINT8, &map, &v->n_charsmap, err);
+        const bool i8 = id >= 0 && gguf_get_kv_type(f->gguf, id) == GGUF_TYPE_ARRAY &&
+            gguf_get_arr_type(f->gguf, id) == GGUF_TYPE_INT8;
+        st = mra_gguf_array(
+            f, KEY("precompiled_charsmap"), i8 ? GGUF_TYPE_INT8 : GGUF_TYPE_UINT8, &map, &v->n_charsmap, err);
         v->charsmap = st == MRA_OK ? map : NULL;
     } else if (v->kind == MRA_VOCAB_BPE) {
         st = load_strings(f, KEY("merges"), merges, &v->n_merges, err);
@@ -89,16 +109,23 @@ static enum mra_status load_tokens(const struct mra_gguf * f, struct mra_vocab *
 
 struct mra_tokenizer * mra_tokenizer_from_gguf(const struct mra_gguf * f, int64_t * n_vocab, struct mra_error * err) {
     const char * model = NULL;
-    struct mra_str * tokens = NULL, * merges = NULL;
+    struct mra_str *tokens = NULL, *merges = NULL;
     struct mra_tokenizer * tok = NULL;
     if (mra_gguf_str(f, KEY("model"), &model, err) != MRA_OK) return NULL;
-    if (!model) { mra_fail(err, MRA_ERR_FORMAT, "no " KEY("model")); return NULL; }
+    if (!model) {
+        mra_fail(err, MRA_ERR_FORMAT, "no " KEY("model"));
+        return NULL;
+    }
     struct mra_vocab v;
-    if      (strcmp(model, "gpt2") == 0) v = mra_vocab_init(MRA_VOCAB_BPE);
+    if (strcmp(model, "gpt2") == 0) v = mra_vocab_init(MRA_VOCAB_BPE);
     else if (strcmp(model, "bert") == 0) v = mra_vocab_init(MRA_VOCAB_WORDPIECE);
-    else if (strcmp(model, "t5")   == 0) v = mra_vocab_init(MRA_VOCAB_UNIGRAM);
-    else { mra_fail(err, MRA_ERR_UNSUPPORTED, "tokenizer '%.40s'; supported are gpt2, bert and t5", model); return NULL; }
-    if (load_tokens(f, &v, &tokens, &merges, err) == MRA_OK && load_ids(f, &v, err) == MRA_OK && load_flags(f, &v, err) == MRA_OK) {
+    else if (strcmp(model, "t5") == 0) v = mra_vocab_init(MRA_VOCAB_UNIGRAM);
+    else {
+        mra_fail(err, MRA_ERR_UNSUPPORTED, "tokenizer '%.40s'; supported are gpt2, bert and t5", model);
+        return NULL;
+    }
+    if (load_tokens(f, &v, &tokens, &merges, err) == MRA_OK && load_ids(f, &v, err) == MRA_OK &&
+        load_flags(f, &v, err) == MRA_OK) {
         tok = mra_tokenizer_create(&v, err);
     }
     *n_vocab = (int64_t) v.n_tokens;

@@ -6,9 +6,10 @@
 //     ggml_build_forward_expand(graph, o);                        // then compute as any other ggml graph
 //
 // Attention of one head is out_i = sum_j exp(p_ij) v_j / sum_j exp(p_ij), p_ij = scale * q_i.k_j. A *frame* covers the
-// n_q x n_k score matrix with *cells* of h queries x g keys. A cell that is refined is split into cells of the next level,
-// down to 1 x 1 (exact scores); one that is not contributes g' * exp(scale * q~.k~) * v~ to each of its rows, where q~, k~, v~
-// are the means over the cell's valid tokens and g' the number of its valid keys (Zeng et al., ICML 2022, Alg. 1 and 2).
+// n_q x n_k score matrix with *cells* of h queries x g keys. A cell that is refined is split into cells of the next
+// level, down to 1 x 1 (exact scores); one that is not contributes g' * exp(scale * q~.k~) * v~ to each of its rows,
+// where q~, k~, v~ are the means over the cell's valid tokens and g' the number of its valid keys (Zeng et al., ICML
+// 2022, Alg. 1 and 2).
 //
 // Every builder returns an ordinary ggml node (GGML_OP_CUSTOM, ggml's threads, no allocation while computing), or NULL
 // with a reason in err. Results do not depend on the number of threads and repeat bit for bit.
@@ -31,15 +32,16 @@ extern "C" {
 #define MRA_MAX_SIZE   128 // largest cell height or width
 #define MRA_MAX_DIM    256 // largest head size
 
-// Lengths. `lengths` may be NULL (every token is valid), or I32 [n_batch]: the number of valid keys of each sequence - and of
-// valid queries too where n_q == n_k - or I32 [2, n_batch]: {queries, keys}. What lies behind is padding: never read,
-// and its output rows are zero.
+// Lengths. `lengths` may be NULL (every token is valid), or I32 [n_batch]: the number of valid keys of each sequence -
+// and of valid queries too where n_q == n_k - or I32 [2, n_batch]: {queries, keys}. What lies behind is padding: never
+// read, and its output rows are zero.
 
 // ---- the whole attention ---------------------------------------------------------------------------------------
 
 enum mra_frame {
     MRA_FRAME_EXACT,   // every cell refined: softmax attention
-    MRA_FRAME_COLUMNS, // {16 x G, 16 x 1, 1 x 1}: query blocks choose single keys. Closest to exact at equal work; the default
+    MRA_FRAME_COLUMNS, // {16 x G, 16 x 1, 1 x 1}: query blocks choose single keys. Closest to exact at equal work; the
+                       // default
     MRA_FRAME_SQUARE,  // {s0 x s0, s1 x s1, ..., 1 x 1}: the paper's. {32, 1} is MRA-2
 };
 
@@ -52,23 +54,23 @@ enum mra_rule {
 
 struct mra_attn_params {
     enum mra_frame frame;
-    float          scale;                  // 0: 1/sqrt(head size)
-    float          budget;                 // work as a fraction of exact attention's, all levels and scores counted, 0 < w <= 1
-    int            counts[MRA_MAX_LEVELS]; // instead of the budget where counts[0] >= 0: cells refined at each level, per row of
-                                           // cells (RULE_ROW, columns) or per head. columns: {key blocks, single keys}
-    int            sizes[MRA_MAX_LEVELS];  // square: s0 > s1 > ... > 1, each a divisor of the one before, then 1; 0-filled
-    enum mra_rule  rule;                   // square
-    int            block;                  // columns: G = 16 or 32; 0: 16, from 2048 keys on 32
-    int            first_n;                // refined before all others: the first first_n block columns (square: and rows) ...
-    int            diag_n;                 // ... and blocks at most diag_n/2 off the diagonal; they count towards the budget
-    bool           sparse;                 // drop what is not refined to 1 x 1 (MRA-2-s)
-    int            n_threads;              // threads that may take part, 0: as many as this machine has; sizes the scratch memory
+    float scale;                // 0: 1/sqrt(head size)
+    float budget;               // work as a fraction of exact attention's, all levels and scores counted, 0 < w <= 1
+    int counts[MRA_MAX_LEVELS]; // instead of the budget where counts[0] >= 0: cells refined at each level, per row of
+                                // cells (RULE_ROW, columns) or per head. columns: {key blocks, single keys}
+    int sizes[MRA_MAX_LEVELS];  // square: s0 > s1 > ... > 1, each a divisor of the one before, then 1; 0-filled
+    enum mra_rule rule;         // square
+    int block;                  // columns: G = 16 or 32; 0: 16, from 2048 keys on 32
+    int first_n;                // refined before all others: the first first_n block columns (square: and rows) ...
+    int diag_n;                 // ... and blocks at most diag_n/2 off the diagonal; they count towards the budget
+    bool sparse;                // drop what is not refined to 1 x 1 (MRA-2-s)
+    int n_threads;              // threads that may take part, 0: as many as this machine has; sizes the scratch memory
 };
 
-struct mra_attn_params mra_attn_params_default(void);           // columns, budget 1/8
+struct mra_attn_params mra_attn_params_default(void); // columns, budget 1/8
 struct mra_attn_params mra_attn_params_exact(void);
-struct mra_attn_params mra_attn_params_mra2(float budget);      // {32, 1}, RULE_ROWMAX
-struct mra_attn_params mra_attn_params_mra2s(float budget);     // the same, finest level only
+struct mra_attn_params mra_attn_params_mra2(float budget);  // {32, 1}, RULE_ROWMAX
+struct mra_attn_params mra_attn_params_mra2s(float budget); // the same, finest level only
 
 // What a checkpoint trained with the authors' code (or Hugging Face's MraModel) expects: MRA-2 with the budget fixed at
 // (max_pos/32)*block_per_row cells per head whatever the length, and its priors.
@@ -77,91 +79,102 @@ struct mra_attn_params mra_attn_params_checkpoint(int max_pos, int block_per_row
 // name: exact | columns | mra2 | mra2s | sizes such as 16,4,1. Keeps the budget of p.
 enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * name, struct mra_error * err);
 
-// Work of these settings as a fraction of exact attention's (4 n_q n_k d flops): cells scored at every level, the bound, and
-// the exact pairs. Negative if p is not valid.
+// Work of these settings as a fraction of exact attention's (4 n_q n_k d flops): cells scored at every level, the
+// bound, and the exact pairs. Negative if p is not valid.
 double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k);
 
-// q [d, n_q, n_head, n_batch], k [d, n_k, n_head_kv, n_batch], v [dv, n_k, n_head_kv, n_batch] -> F32 [dv, n_head, n_q, n_batch],
-// the layout of ggml_flash_attn_ext. d and dv are multiples of 8 from 8 to 256, n_head a multiple of n_head_kv.
-struct ggml_tensor * ggml_mra_attn(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k, struct ggml_tensor * v,
-        struct ggml_tensor * lengths, const struct mra_attn_params * params, struct mra_error * err);
+// q [d, n_q, n_head, n_batch], k [d, n_k, n_head_kv, n_batch], v [dv, n_k, n_head_kv, n_batch] -> F32 [dv, n_head, n_q,
+// n_batch], the layout of ggml_flash_attn_ext. d and dv are multiples of 8 from 8 to 256, n_head a multiple of
+// n_head_kv.
+struct ggml_tensor * ggml_mra_attn(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
+    struct ggml_tensor * v, struct ggml_tensor * lengths, const struct mra_attn_params * params,
+    struct mra_error * err);
 
 // The same attention for sequences laid end to end, without padding: q, k, v have ne[3] = 1 and hold the tokens of all
-// sequences; starts I32 [n_seq + 1] gives the first token of each, ascending, then the end. Every sequence attends to itself. The budget
-// is scaled to each sequence's length. max_len bounds the length of a sequence (scratch memory is sized by it).
-// Frames: exact and columns.
-struct ggml_tensor * ggml_mra_attn_packed(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k, struct ggml_tensor * v,
-        struct ggml_tensor * starts, int64_t max_len, const struct mra_attn_params * params, struct mra_error * err);
+// sequences; starts I32 [n_seq + 1] gives the first token of each, ascending, then the end. Every sequence attends to
+// itself. The budget is scaled to each sequence's length. max_len bounds the length of a sequence (scratch memory is
+// sized by it). Frames: exact and columns.
+struct ggml_tensor * ggml_mra_attn_packed(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
+    struct ggml_tensor * v, struct ggml_tensor * starts, int64_t max_len, const struct mra_attn_params * params,
+    struct mra_error * err);
 
 // ---- the operators it is made of -------------------------------------------------------------------------------
 // n_bq = ceil(n_q/h) and n_bk = ceil(n_k/g) count blocks; the last one may be partial.
 
 enum mra_pool { MRA_POOL_MEAN, MRA_POOL_MIN, MRA_POOL_MAX };
 
-// x [d, n, n_head, n_batch] -> F32 [d, ceil(n/block), n_head, n_batch]: over the valid tokens of each block; 0 where there is none.
-// keys: use the key lengths of `lengths` (matters for its [2, n_batch] form only)
+// x [d, n, n_head, n_batch] -> F32 [d, ceil(n/block), n_head, n_batch]: over the valid tokens of each block; 0 where
+// there is none. keys: use the key lengths of `lengths` (matters for its [2, n_batch] form only)
 struct ggml_tensor * ggml_mra_pool(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * lengths,
-        int block, enum mra_pool pool, bool keys, struct mra_error * err);
+    int block, enum mra_pool pool, bool keys, struct mra_error * err);
 
 // A level: cells of h queries x g keys. What each op needs to know of the level it works on.
 struct mra_level {
-    int64_t n_q, n_k;               // tokens
-    int     h, g;                   // cell shape
-    int     parent_h, parent_g;     // shape of the level above, multiples of h and g; 0 at the coarsest level
+    int64_t n_q, n_k;       // tokens
+    int h, g;               // cell shape
+    int parent_h, parent_g; // shape of the level above, multiples of h and g; 0 at the coarsest level
 };
 
-// Cell list: I32 [n_bq + 1 + cap, n_head, n_batch]. The first n_bq + 1 entries are offsets: the cells of block row x are
-// entries [off[x], off[x+1]) of what follows, as key block indices in ascending order.
+// Cell list: I32 [n_bq + 1 + cap, n_head, n_batch]. The first n_bq + 1 entries are offsets: the cells of block row x
+// are entries [off[x], off[x+1]) of what follows, as key block indices in ascending order.
 
 // q [d, n_bq, n_head, n_batch], k [d, n_bk, n_head_kv, n_batch], means of the blocks, F32.
-// parents NULL: all cells -> F32 [n_bk, n_bq, n_head, n_batch]; else the children of a cell list of the level above, one row per
-// listed cell -> F32 [(parent_g/g) * (parent_h/h), cap, n_head, n_batch], key index fastest.
-// Value: log mu = scale * q.k, -inf for cells without a valid query or key.
-// With k_max (then k holds the minima, and parents is NULL): the bound sum_c max(q_c kmin_c, q_c kmax_c) * scale.
-struct ggml_tensor * ggml_mra_block_score(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k, struct ggml_tensor * k_max,
-        struct ggml_tensor * parents, struct ggml_tensor * lengths, struct mra_level level, float scale, struct mra_error * err);
+// parents NULL: all cells -> F32 [n_bk, n_bq, n_head, n_batch]; else the children of a cell list of the level above,
+// one row per listed cell -> F32 [(parent_g/g) * (parent_h/h), cap, n_head, n_batch], key index fastest. Value: log mu
+// = scale * q.k, -inf for cells without a valid query or key. With k_max (then k holds the minima, and parents is
+// NULL): the bound sum_c max(q_c kmin_c, q_c kmax_c) * scale.
+struct ggml_tensor * ggml_mra_block_score(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
+    struct ggml_tensor * k_max, struct ggml_tensor * parents, struct ggml_tensor * lengths, struct mra_level level,
+    float scale, struct mra_error * err);
 
 // The count best cells by `rule` (count per row of cells, or per head), ties to the lower row, then the lower column.
-// -> cell list with cap = count, or count * n_bq with MRA_RULE_ROW (less where there are fewer cells). -inf is never chosen.
-struct ggml_tensor * ggml_mra_topk_blocks(struct ggml_context * ctx, struct ggml_tensor * scores, struct ggml_tensor * parents,
-        struct ggml_tensor * lengths, struct mra_level level, enum mra_rule rule, int count, int first_n, int diag_n, struct mra_error * err);
+// -> cell list with cap = count, or count * n_bq with MRA_RULE_ROW (less where there are fewer cells). -inf is never
+// chosen.
+struct ggml_tensor * ggml_mra_topk_blocks(struct ggml_context * ctx, struct ggml_tensor * scores,
+    struct ggml_tensor * parents, struct ggml_tensor * lengths, struct mra_level level, enum mra_rule rule, int count,
+    int first_n, int diag_n, struct mra_error * err);
 
-// What a level's unrefined cells contribute, as a softmax state F32 [dv + 2, n_bq, n_head, n_batch]: the weighted sum of
-// values, then the maximum of the scores, then the sum of weights, both relative to that maximum.
-// scores, parents: as given to topk_blocks; refined: its result; v [dv, n_bk, n_head_kv, n_batch]: mean values of the blocks.
-// state: the state of the level above (or NULL), which the rows inherit.
-struct ggml_tensor * ggml_mra_coarse_state(struct ggml_context * ctx, struct ggml_tensor * scores, struct ggml_tensor * parents,
-        struct ggml_tensor * refined, struct ggml_tensor * v, struct ggml_tensor * state, struct ggml_tensor * lengths,
-        struct mra_level level, struct mra_error * err);
+// What a level's unrefined cells contribute, as a softmax state F32 [dv + 2, n_bq, n_head, n_batch]: the weighted sum
+// of values, then the maximum of the scores, then the sum of weights, both relative to that maximum. scores, parents:
+// as given to topk_blocks; refined: its result; v [dv, n_bk, n_head_kv, n_batch]: mean values of the blocks. state: the
+// state of the level above (or NULL), which the rows inherit.
+struct ggml_tensor * ggml_mra_coarse_state(struct ggml_context * ctx, struct ggml_tensor * scores,
+    struct ggml_tensor * parents, struct ggml_tensor * refined, struct ggml_tensor * v, struct ggml_tensor * state,
+    struct ggml_tensor * lengths, struct mra_level level, struct mra_error * err);
 
-// Exact attention of each block row of h queries over the listed groups of g keys, going on from `state` (or from nothing, NULL).
-// q, k, v as for ggml_mra_attn; cells: a cell list of this level -> F32 [dv, n_head, n_q, n_batch]. A row with nothing gives 0.
-struct ggml_tensor * ggml_mra_block_sparse_attn(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k, struct ggml_tensor * v,
-        struct ggml_tensor * cells, struct ggml_tensor * state, struct ggml_tensor * lengths, int h, int g, float scale, int n_threads,
-        struct mra_error * err);
+// Exact attention of each block row of h queries over the listed groups of g keys, going on from `state` (or from
+// nothing, NULL). q, k, v as for ggml_mra_attn; cells: a cell list of this level -> F32 [dv, n_head, n_q, n_batch]. A
+// row with nothing gives 0.
+struct ggml_tensor * ggml_mra_block_sparse_attn(struct ggml_context * ctx, struct ggml_tensor * q,
+    struct ggml_tensor * k, struct ggml_tensor * v, struct ggml_tensor * cells, struct ggml_tensor * state,
+    struct ggml_tensor * lengths, int h, int g, float scale, int n_threads, struct mra_error * err);
 
 // ---- what an encoder has around its attention (CPU) -----------------------------------------------------------
 
 #define MRA_LINEAR_WEIGHTS 3
 
-struct mra_dense { struct ggml_tensor * w, * b; };  // w [k, n] of any type ggml can turn into floats; b F32 [n] or NULL
+struct mra_dense {
+    struct ggml_tensor *w, *b;
+}; // w [k, n] of any type ggml can turn into floats; b F32 [n] or NULL
 
-// act(W x + b) + residual, act(x) = x Phi(x) if gelu, else x: x F32 [k, m...], up to three W side by side -> F32 [n0 + n1 + n2, m...]; residual: the result's shape, or NULL.
-// k is a multiple of 32. F32 and F16 weights are multiplied as floats. Quantized weights are read where they lie, without a copy, and
-// multiplied as integers: 12 bits, x 13, with a scale for every 256 of them (relative error 4e-4); where the CPU has dot products of bytes
-// 8 bits, with a scale for every 32 (5e-3, as ggml's own product has). A row's result does not depend on the rows beside it.
-struct ggml_tensor * ggml_mra_linear(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w, int n_w, bool gelu,
-        struct ggml_tensor * residual, int n_threads, struct mra_error * err);
+// act(W x + b) + residual, act(x) = x Phi(x) if gelu, else x: x F32 [k, m...], up to three W side by side -> F32 [n0 +
+// n1 + n2, m...]; residual: the result's shape, or NULL. k is a multiple of 32. F32 and F16 weights are multiplied as
+// floats. Quantized weights are read where they lie, without a copy, and multiplied as integers: 12 bits, x 13, with a
+// scale for every 256 of them (relative error 4e-4); where the CPU has dot products of bytes 8 bits, with a scale for
+// every 32 (5e-3, as ggml's own product has). A row's result does not depend on the rows beside it.
+struct ggml_tensor * ggml_mra_linear(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w,
+    int n_w, bool gelu, struct ggml_tensor * residual, int n_threads, struct mra_error * err);
 
 // (x - mean)/sqrt(var + eps)*w + b over the rows of x F32 [n, m...]; w, b F32 [n]
-struct ggml_tensor * ggml_mra_norm(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w, struct ggml_tensor * b, float eps,
-        struct mra_error * err);
+struct ggml_tensor * ggml_mra_norm(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w,
+    struct ggml_tensor * b, float eps, struct mra_error * err);
 
 // ---- about a graph ---------------------------------------------------------------------------------------------
 
-bool         ggml_mra_is_node(const struct ggml_tensor * t);   // was t made by this library?
-const char * ggml_mra_op_name(const struct ggml_tensor * t);   // "pool", "block-score", ... or NULL
-const char * mra_isa(void);                                    // CPU kernels in use: "v4-vnni", "v4", "v3-vnni", "v3", "base", "neon-dot", "neon", "ref" (env MRA_ISA)
+bool ggml_mra_is_node(const struct ggml_tensor * t);         // was t made by this library?
+const char * ggml_mra_op_name(const struct ggml_tensor * t); // "pool", "block-score", ... or NULL
+const char * mra_isa(
+    void); // CPU kernels in use: "v4-vnni", "v4", "v3-vnni", "v3", "base", "neon-dot", "neon", "ref" (env MRA_ISA)
 
 #ifdef __cplusplus
 }

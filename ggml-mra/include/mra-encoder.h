@@ -1,4 +1,5 @@
-// Encoders of the BERT family (BERT, RoBERTa, XLM-R, MRA) from GGUF files, with multi-resolution attention for long texts.
+// Encoders of the BERT family (BERT, RoBERTa, XLM-R, MRA) from GGUF files, with multi-resolution attention for long
+// texts.
 //
 //     struct mra_error     err;
 //     struct mra_model   * model = mra_model_load("model.gguf", NULL, &err);                 // NULL: err.msg says why
@@ -13,7 +14,8 @@
 //     mra_context_free(ctx);
 //     mra_model_free(model);
 //
-// A model does not change after loading: any number of threads may use it, each with a context of its own. Free contexts first.
+// A model does not change after loading: any number of threads may use it, each with a context of its own. Free
+// contexts first.
 #pragma once
 
 #include "ggml-mra.h"
@@ -27,86 +29,95 @@ extern "C" {
 // ---- models ----------------------------------------------------------------------------------------------------
 
 enum mra_pooling {
-    MRA_POOLING_DEFAULT,   // what the file says, else the mean
+    MRA_POOLING_DEFAULT, // what the file says, else the mean
     MRA_POOLING_MEAN,
-    MRA_POOLING_CLS,       // the first token
+    MRA_POOLING_CLS, // the first token
     MRA_POOLING_LAST,
     MRA_POOLING_MAX,       // of each channel
     MRA_POOLING_MEAN_SQRT, // sum / sqrt(length)
 };
 
-enum mra_problem { MRA_PROBLEM_SINGLE, MRA_PROBLEM_MULTI, MRA_PROBLEM_REGRESSION }; // softmax, sigmoid each, logits as they are
+enum mra_problem {
+    MRA_PROBLEM_SINGLE,
+    MRA_PROBLEM_MULTI,
+    MRA_PROBLEM_REGRESSION
+}; // softmax, sigmoid each, logits as they are
 
 struct mra_model_params {
-    const char * device;  // NULL or "cpu"; "cuda": the first one of ggml's CUDA backend; "gpu": the first of any; or a name of ggml's, such as "CUDA1"
-    bool         no_mmap; // CPU: copy the weights instead of using the file in place (it may then be changed or deleted)
+    const char * device; // NULL or "cpu"; "cuda": the first one of ggml's CUDA backend; "gpu": the first of any; or a
+                         // name of ggml's, such as "CUDA1"
+    bool no_mmap;        // CPU: copy the weights instead of using the file in place (it may then be changed or deleted)
 };
 
-struct mra_model_info {                     // strings belong to the model
-    const char * name, * family;            // general.name or ""; "roberta", "bert", ... or "" in files from other converters
-    const char * type;                      // of the first layer's weights, such as "q8_0"
+struct mra_model_info {        // strings belong to the model
+    const char *name, *family; // general.name or ""; "roberta", "bert", ... or "" in files from other converters
+    const char * type;         // of the first layer's weights, such as "q8_0"
     const char * device;
-    int          n_layer, n_embd, n_head, n_ff, n_vocab, n_types;
-    int          n_ctx;                     // most tokens of a sequence
-    int          max_length;                // texts were cut to this many tokens in training; n_ctx where the file does not say
-    enum mra_pooling pooling;               // the default
-    bool             normalize;             // whether pooled embeddings are divided by their length by default
-    bool             has_mlm;
-    int              n_class;               // 0: no classifier
+    int n_layer, n_embd, n_head, n_ff, n_vocab, n_types;
+    int n_ctx;                // most tokens of a sequence
+    int max_length;           // texts were cut to this many tokens in training; n_ctx where the file does not say
+    enum mra_pooling pooling; // the default
+    bool normalize;           // whether pooled embeddings are divided by their length by default
+    bool has_mlm;
+    int n_class; // 0: no classifier
     enum mra_problem problem;
-    bool             has_mra;               // trained with multi-resolution attention: `attn` says which
+    bool has_mra; // trained with multi-resolution attention: `attn` says which
     struct mra_attn_params attn;
-    size_t           n_bytes;               // weights in memory, mapped or copied
-    int64_t          n_params;
-    double           load_ms;
+    size_t n_bytes; // weights in memory, mapped or copied
+    int64_t n_params;
+    double load_ms;
 };
 
 // params may be NULL. The caller owns the model.
-struct mra_model *     mra_model_load(const char * path, const struct mra_model_params * params, struct mra_error * err);
-void                   mra_model_free(struct mra_model * model); // NULL is fine
-struct mra_model_info  mra_model_info(const struct mra_model * model);
-const char *           mra_model_label(const struct mra_model * model, int i); // of class i; NULL: the file has none. Belongs to the model
+struct mra_model * mra_model_load(const char * path, const struct mra_model_params * params, struct mra_error * err);
+void mra_model_free(struct mra_model * model); // NULL is fine
+struct mra_model_info mra_model_info(const struct mra_model * model);
+const char * mra_model_label(
+    const struct mra_model * model, int i); // of class i; NULL: the file has none. Belongs to the model
 
 // The tokenizer belongs to the model.
 const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * model);
 
-// mra_tokenize with special tokens (b NULL: a single text), cut to max_tokens (0: max_length): tokens are dropped from the end of
-// the longer text until it fits; list->data keeps its special tokens. Token types the model does not have become 0. The caller frees the list.
-enum mra_status mra_model_tokenize(const struct mra_model * model, const char * a, size_t n_a, const char * b, size_t n_b, int max_tokens,
-        struct mra_token_list * list, struct mra_error * err);
+// mra_tokenize with special tokens (b NULL: a single text), cut to max_tokens (0: max_length): tokens are dropped from
+// the end of the longer text until it fits; list->data keeps its special tokens. Token types the model does not have
+// become 0. The caller frees the list.
+enum mra_status mra_model_tokenize(const struct mra_model * model, const char * a, size_t n_a, const char * b,
+    size_t n_b, int max_tokens, struct mra_token_list * list, struct mra_error * err);
 
 // ---- contexts --------------------------------------------------------------------------------------------------
 
 enum mra_attention {
-    MRA_ATTENTION_AUTO,  // a model trained with MRA: its own settings. Others: exact up to 1024 tokens or where `attn` would be
-                         // no less work, above that `attn`
+    MRA_ATTENTION_AUTO, // a model trained with MRA: its own settings. Others: exact up to 1024 tokens or where `attn`
+                        // would be no less work, above that `attn`
     MRA_ATTENTION_EXACT,
-    MRA_ATTENTION_MRA,   // `attn`, whatever the model and the length
+    MRA_ATTENTION_MRA, // `attn`, whatever the model and the length
 };
 
 struct mra_context_params {
-    int                    n_threads; // 0: as many as this process may use
-    enum mra_attention     attention;
-    struct mra_attn_params attn;      // default: columns, budget 1/8
-    int                    n_batch;   // most tokens computed at a time, in whole sequences, one at least; 0: 8192. Bounds the memory
-    int                    n_chunk;   // tokens whose feed-forward part is computed at a time; 0: 512
-    bool                   profile;    // times by part of the model and by operator (costs a little)
-    bool                   ggml_dense; // dense layers and norms by ggml's own operators: slower, for comparison
+    int n_threads; // 0: as many as this process may use
+    enum mra_attention attention;
+    struct mra_attn_params attn; // default: columns, budget 1/8
+    int n_batch;     // most tokens computed at a time, in whole sequences, one at least; 0: 8192. Bounds the memory
+    int n_chunk;     // tokens whose feed-forward part is computed at a time; 0: 512
+    bool profile;    // times by part of the model and by operator (costs a little)
+    bool ggml_dense; // dense layers and norms by ggml's own operators: slower, for comparison
 };
 struct mra_context_params mra_context_params_default(void);
 
 // params may be NULL. The caller owns the context; the model must outlive it.
-struct mra_context * mra_context_new(const struct mra_model * model, const struct mra_context_params * params, struct mra_error * err);
-void                 mra_context_free(struct mra_context * ctx); // NULL is fine
+struct mra_context * mra_context_new(
+    const struct mra_model * model, const struct mra_context_params * params, struct mra_error * err);
+void mra_context_free(struct mra_context * ctx); // NULL is fine
 
-// "", or why attention runs on the CPU although the model is on another device (ggml-mra-backend.h). Belongs to the context.
-const char *         mra_context_note(const struct mra_context * ctx);
+// "", or why attention runs on the CPU although the model is on another device (ggml-mra-backend.h). Belongs to the
+// context.
+const char * mra_context_note(const struct mra_context * ctx);
 
 struct mra_seq {
-    int                      n;
+    int n;
     const struct mra_token * tokens; // as the tokenizer gives them; or NULL and
-    const int32_t          * ids;    // [n]
-    const int32_t          * types;  // [n] token types; NULL: all 0
+    const int32_t * ids;             // [n]
+    const int32_t * types;           // [n] token types; NULL: all 0
 };
 
 enum mra_output_kind {
@@ -116,63 +127,81 @@ enum mra_output_kind {
     MRA_OUTPUT_MLM,    // masked-language-model logits at the given positions           [n_at][n_vocab]
 };
 
-struct mra_at { int seq, token; };
+struct mra_at {
+    int seq, token;
+};
 
 struct mra_output {
-    enum mra_output_kind  kind;
-    enum mra_pooling      pooling;   // POOLED
-    int                   normalize; // POOLED: to length 1: 1 yes, -1 no, 0 the model's default
-    const struct mra_at * at;        // MLM: [n_at], in any order
-    int                   n_at;
+    enum mra_output_kind kind;
+    enum mra_pooling pooling; // POOLED
+    int normalize;            // POOLED: to length 1: 1 yes, -1 no, 0 the model's default
+    const struct mra_at * at; // MLM: [n_at], in any order
+    int n_at;
 };
 
 struct mra_result {
     const float * data; // [n_rows][n_cols], owned by the context, valid until its next mra_encode
-    int64_t       n_rows, n_cols;
+    int64_t n_rows, n_cols;
 };
 
 // Sequences may differ in length; none is padded. Each has 1 to n_ctx tokens.
-enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs, int n_seq, const struct mra_output * want,
-        struct mra_result * result, struct mra_error * err);
+enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs, int n_seq,
+    const struct mra_output * want, struct mra_result * result, struct mra_error * err);
 
-enum mra_part { MRA_PART_EMBED, MRA_PART_QKV, MRA_PART_ATTENTION, MRA_PART_FFN, MRA_PART_HEAD, MRA_PART_COUNT }; // FFN: all behind attention
+enum mra_part {
+    MRA_PART_EMBED,
+    MRA_PART_QKV,
+    MRA_PART_ATTENTION,
+    MRA_PART_FFN,
+    MRA_PART_HEAD,
+    MRA_PART_COUNT
+}; // FFN: all behind attention
 
 #define MRA_MAX_OP_TIMES 32
-struct mra_op_time { const char * op; double ms; int n; }; // ggml-mra's operators by ggml_mra_op_name, ggml's as "MUL_MAT"; nodes
+struct mra_op_time {
+    const char * op;
+    double ms;
+    int n;
+}; // ggml-mra's operators by ggml_mra_op_name, ggml's as "MUL_MAT"; nodes
 
-struct mra_stats {                   // of the last mra_encode
+struct mra_stats { // of the last mra_encode
     int64_t n_tokens;
-    int     n_graphs;
-    double  build_ms, compute_ms, total_ms;
-    double  part_ms[MRA_PART_COUNT]; // with params.profile
-    int     n_ops;                   // the same time by operator, with params.profile
+    int n_graphs;
+    double build_ms, compute_ms, total_ms;
+    double part_ms[MRA_PART_COUNT]; // with params.profile
+    int n_ops;                      // the same time by operator, with params.profile
     struct mra_op_time ops[MRA_MAX_OP_TIMES];
-    size_t  compute_bytes;           // activations and scratch, largest so far
-    size_t  output_bytes;
+    size_t compute_bytes; // activations and scratch, largest so far
+    size_t output_bytes;
 };
 struct mra_stats mra_context_stats(const struct mra_context * ctx);
-const char *     mra_part_name(enum mra_part part);
+const char * mra_part_name(enum mra_part part);
 
 // ---- quantization ----------------------------------------------------------------------------------------------
 
 struct mra_quantize_params {
-    enum ggml_type type;      // of the weight matrices
-    int            n_threads; // 0: as many as this process may use
-    // called after each tensor, also when it is copied; fallback: it does not fit `type`'s rows and got `to` instead. May be NULL
-    void (*progress)(void * user, int i, int n, const char * name, enum ggml_type from, enum ggml_type to, bool fallback);
+    enum ggml_type type; // of the weight matrices
+    int n_threads;       // 0: as many as this process may use
+    // called after each tensor, also when it is copied; fallback: it does not fit `type`'s rows and got `to` instead.
+    // May be NULL
+    void (*progress)(
+        void * user, int i, int n, const char * name, enum ggml_type from, enum ggml_type to, bool fallback);
     void * user;
 };
 
-struct mra_quantize_result { size_t n_in, n_out; int n_quantized, n_fallback; }; // bytes of both files, tensors
+struct mra_quantize_result {
+    size_t n_in, n_out;
+    int n_quantized, n_fallback;
+}; // bytes of both files, tensors
 
 // "q8_0", "f16", ...: a type mra_quantize can write, or GGML_TYPE_COUNT
 enum ggml_type mra_quantize_type(const char * name);
 
-// Embeddings of positions and token types, norms, biases and the classifier's output stay as they are; attn_v gets f16 in a q8_0 file,
-// q8_0 in smaller ones. Writes out_path under a
-// temporary name and renames it when it is complete. result may be NULL.
+// Embeddings of positions and token types, norms, biases and the classifier's output stay as they are; attn_v gets f16
+// in a q8_0 file, q8_0 in smaller ones. Writes out_path under a temporary name and renames it when it is complete.
+// result may be NULL.
 enum mra_status mra_quantize(const char * in_path, const char * out_path, const struct mra_quantize_params * params,
-        struct mra_quantize_result * result, struct mra_error * err);
+    struct mra_quantize_result * result, struct mra_error * err);
 
 #ifdef __cplusplus
 }

@@ -20,14 +20,15 @@ enum mra_status {
 
 struct mra_error {
     enum mra_status code;
-    char            msg[256];
+    char msg[256];
 };
 
 // Fills err (if not NULL) and returns code, so that `return mra_fail(err, MRA_ERR_ARG, "n = %d", n);` reads well.
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
-enum mra_status mra_fail(struct mra_error * err, enum mra_status code, const char * fmt, ...);
+enum mra_status
+mra_fail(struct mra_error * err, enum mra_status code, const char * fmt, ...);
 
 #ifdef __cplusplus
 }

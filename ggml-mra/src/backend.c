@@ -1,5 +1,5 @@
-// The companion backend: ggml's backend interface over the peer's memory. Only supports_op and graph_compute are its own; the rest is
-// the peer's.
+// The companion backend: ggml's backend interface over the peer's memory. Only supports_op and graph_compute are its
+// own; the rest is the peer's.
 #include "backend.h"
 #include "node.h"
 
@@ -9,40 +9,64 @@
 #include <stdlib.h>
 
 struct companion {
-    struct ggml_backend        backend;
+    struct ggml_backend backend;
     struct ggml_backend_device device;
-    ggml_backend_t             peer;
-    ggml_backend_event_t       fork, join; // of the peer's device; NULL: it has none, the host waits instead
-    const struct mra_exec *    exec;
-    void *                     x;
-    struct mra_error           err;
-    char                       name[64];
+    ggml_backend_t peer;
+    ggml_backend_event_t fork, join; // of the peer's device; NULL: it has none, the host waits instead
+    const struct mra_exec * exec;
+    void * x;
+    struct mra_error err;
+    char name[64];
 };
 
-static ggml_backend_dev_t peer_dev(ggml_backend_dev_t d) { return ggml_backend_get_device(((struct companion *) d->context)->peer); }
+static ggml_backend_dev_t peer_dev(ggml_backend_dev_t d) {
+    return ggml_backend_get_device(((struct companion *) d->context)->peer);
+}
 
 // ---- registry: ggml asks a device for one ----
 
-static const char *       reg_name (ggml_backend_reg_t r)           { (void) r; return "MRA"; }
-static size_t             reg_count(ggml_backend_reg_t r)           { (void) r; return 0; }
-static ggml_backend_dev_t reg_get  (ggml_backend_reg_t r, size_t i) { (void) r; (void) i; return NULL; }
+static const char * reg_name(ggml_backend_reg_t r) {
+    (void) r;
+    return "MRA";
+}
+static size_t reg_count(ggml_backend_reg_t r) {
+    (void) r;
+    return 0;
+}
+static ggml_backend_dev_t reg_get(ggml_backend_reg_t r, size_t i) {
+    (void) r;
+    (void) i;
+    return NULL;
+}
 static struct ggml_backend_reg registry = {
     .api_version = GGML_BACKEND_API_VERSION,
-    .iface       = { .get_name = reg_name, .get_device_count = reg_count, .get_device = reg_get },
+    .iface = { .get_name = reg_name, .get_device_count = reg_count, .get_device = reg_get },
 };
 
 // ---- device ----
 
-static const char * dev_name(ggml_backend_dev_t d)                               { return ((struct companion *) d->context)->name; }
-static const char * dev_description(ggml_backend_dev_t d)                        { return ggml_backend_dev_description(peer_dev(d)); }
-static void         dev_memory(ggml_backend_dev_t d, size_t * free, size_t * all) { ggml_backend_dev_memory(peer_dev(d), free, all); }
-static enum ggml_backend_dev_type dev_type(ggml_backend_dev_t d)                 { (void) d; return GGML_BACKEND_DEVICE_TYPE_ACCEL; }
-static ggml_backend_t             dev_init(ggml_backend_dev_t d, const char * p) { (void) d; (void) p; return NULL; }
-static ggml_backend_buffer_type_t dev_buft(ggml_backend_dev_t d)                 { return ggml_backend_dev_buffer_type(peer_dev(d)); }
-static ggml_backend_buffer_type_t dev_host_buft(ggml_backend_dev_t d)            { return ggml_backend_dev_host_buffer_type(peer_dev(d)); }
+static const char * dev_name(ggml_backend_dev_t d) { return ((struct companion *) d->context)->name; }
+static const char * dev_description(ggml_backend_dev_t d) { return ggml_backend_dev_description(peer_dev(d)); }
+static void dev_memory(ggml_backend_dev_t d, size_t * free, size_t * all) {
+    ggml_backend_dev_memory(peer_dev(d), free, all);
+}
+static enum ggml_backend_dev_type dev_type(ggml_backend_dev_t d) {
+    (void) d;
+    return GGML_BACKEND_DEVICE_TYPE_ACCEL;
+}
+static ggml_backend_t dev_init(ggml_backend_dev_t d, const char * p) {
+    (void) d;
+    (void) p;
+    return NULL;
+}
+static ggml_backend_buffer_type_t dev_buft(ggml_backend_dev_t d) { return ggml_backend_dev_buffer_type(peer_dev(d)); }
+static ggml_backend_buffer_type_t dev_host_buft(ggml_backend_dev_t d) {
+    return ggml_backend_dev_host_buffer_type(peer_dev(d));
+}
 // ggml frees it through the device it belongs to, the peer's
-static ggml_backend_event_t       dev_event_new(ggml_backend_dev_t d)            { return ggml_backend_event_new(peer_dev(d)); }
-// Not all that the peer takes: it may also spread a tensor over several devices (split buffers), which no kernel here can read.
+static ggml_backend_event_t dev_event_new(ggml_backend_dev_t d) { return ggml_backend_event_new(peer_dev(d)); }
+// Not all that the peer takes: it may also spread a tensor over several devices (split buffers), which no kernel here
+// can read.
 static bool dev_supports_buft(ggml_backend_dev_t d, ggml_backend_buffer_type_t t) { return t == dev_buft(d); }
 static bool dev_supports_op(ggml_backend_dev_t d, const struct ggml_tensor * t) {
     const struct companion * c = d->context;
@@ -67,15 +91,19 @@ static void backend_free(ggml_backend_t b) {
     c->exec->free(c->x);
     free(c);
 }
-static void backend_set(ggml_backend_t b, struct ggml_tensor * t, const void * p, size_t at, size_t n)       { ggml_backend_tensor_set_async(PEER(b), t, p, at, n); }
-static void backend_get(ggml_backend_t b, const struct ggml_tensor * t, void * p, size_t at, size_t n)       { ggml_backend_tensor_get_async(PEER(b), t, p, at, n); }
-static void backend_synchronize(ggml_backend_t b)                         { ggml_backend_synchronize(PEER(b)); } // every graph joins the peer
+static void backend_set(ggml_backend_t b, struct ggml_tensor * t, const void * p, size_t at, size_t n) {
+    ggml_backend_tensor_set_async(PEER(b), t, p, at, n);
+}
+static void backend_get(ggml_backend_t b, const struct ggml_tensor * t, void * p, size_t at, size_t n) {
+    ggml_backend_tensor_get_async(PEER(b), t, p, at, n);
+}
+static void backend_synchronize(ggml_backend_t b) { ggml_backend_synchronize(PEER(b)); } // every graph joins the peer
 static void backend_event_record(ggml_backend_t b, ggml_backend_event_t e) { ggml_backend_event_record(e, PEER(b)); }
-static void backend_event_wait(ggml_backend_t b, ggml_backend_event_t e)   { ggml_backend_event_wait(PEER(b), e); }
+static void backend_event_wait(ggml_backend_t b, ggml_backend_event_t e) { ggml_backend_event_wait(PEER(b), e); }
 
 static enum mra_status fork_from_peer(struct companion * c) {
     if (c->fork) ggml_backend_event_record(c->fork, c->peer);
-    else         ggml_backend_synchronize(c->peer);
+    else ggml_backend_synchronize(c->peer);
     return c->exec->fork(c->x, c->fork ? c->fork->context : NULL, &c->err);
 }
 
@@ -95,13 +123,16 @@ static enum mra_status run_node(struct companion * c, const struct ggml_tensor *
 
 static enum ggml_status backend_compute(ggml_backend_t b, struct ggml_cgraph * g) {
     struct companion * c = b->context;
-    c->err = (struct mra_error) {0};
+    c->err = (struct mra_error) { 0 };
     enum mra_status st = fork_from_peer(c);
     for (int i = 0; i < ggml_graph_n_nodes(g) && st == MRA_OK; i++) {
         const struct ggml_tensor * t = ggml_graph_node(g, i);
-        const bool view = t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE || t->op == GGML_OP_TRANSPOSE;
+        const bool view = t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE ||
+            t->op == GGML_OP_TRANSPOSE;
         if (view || t->op == GGML_OP_NONE || ggml_is_empty(t) || !(t->flags & GGML_TENSOR_FLAG_COMPUTE)) continue;
-        st = ggml_mra_is_node(t) ? run_node(c, t) : mra_fail(&c->err, MRA_ERR_BACKEND, "%s: %s is no node of ggml-mra", c->name, ggml_op_desc(t));
+        st = ggml_mra_is_node(t)
+            ? run_node(c, t)
+            : mra_fail(&c->err, MRA_ERR_BACKEND, "%s: %s is no node of ggml-mra", c->name, ggml_op_desc(t));
     }
     const enum mra_status joined = join_peer(c); // also after a failure: the peer must not overtake what was started
     if (st == MRA_OK) st = joined;
@@ -109,7 +140,8 @@ static enum ggml_status backend_compute(ggml_backend_t b, struct ggml_cgraph * g
 }
 
 static ggml_guid_t guid(void) {
-    static ggml_guid id = { 0x6d, 0x72, 0x61, 0x2d, 0x67, 0x67, 0x6d, 0x6c, 0x9e, 0x11, 0x42, 0x7a, 0xb0, 0x5d, 0x20, 0x22 };
+    static ggml_guid id = { 0x6d, 0x72, 0x61, 0x2d, 0x67, 0x67, 0x6d, 0x6c, 0x9e, 0x11, 0x42, 0x7a, 0xb0, 0x5d, 0x20,
+        0x22 };
     return &id;
 }
 
@@ -122,19 +154,28 @@ static const struct mra_exec * execs[4] = {
 };
 
 void mra_exec_register(const struct mra_exec * exec) {
-    for (int i = 0; i < 4; i++) if (!execs[i] || execs[i] == exec) { execs[i] = exec; return; }
+    for (int i = 0; i < 4; i++)
+        if (!execs[i] || execs[i] == exec) {
+            execs[i] = exec;
+            return;
+        }
 }
 
 static const struct mra_exec * find_exec(ggml_backend_t peer, struct mra_error * err) {
     ggml_backend_dev_t dev = peer ? ggml_backend_get_device(peer) : NULL;
     ggml_backend_reg_t reg = dev ? ggml_backend_dev_backend_reg(dev) : NULL;
-    if (!reg) { mra_fail(err, MRA_ERR_ARG, "a companion backend needs a device"); return NULL; }
+    if (!reg) {
+        mra_fail(err, MRA_ERR_ARG, "a companion backend needs a device");
+        return NULL;
+    }
     if (reg->api_version != GGML_BACKEND_API_VERSION) { // its first member, whatever the version
-        mra_fail(err, MRA_ERR_UNSUPPORTED, "backend interface version %d of ggml, built for version %d", reg->api_version, GGML_BACKEND_API_VERSION);
+        mra_fail(err, MRA_ERR_UNSUPPORTED, "backend interface version %d of ggml, built for version %d",
+            reg->api_version, GGML_BACKEND_API_VERSION);
         return NULL;
     }
     const char * name = ggml_backend_reg_name(reg);
-    for (int i = 0; i < 4 && execs[i]; i++) if (strcmp(execs[i]->reg, name) == 0) return execs[i];
+    for (int i = 0; i < 4 && execs[i]; i++)
+        if (strcmp(execs[i]->reg, name) == 0) return execs[i];
     mra_fail(err, MRA_ERR_UNSUPPORTED, "no kernels for %.60s devices in this build", name);
     return NULL;
 }
@@ -148,19 +189,32 @@ static void fill(struct companion * c) {
         c->join = ggml_backend_event_new(dev);
     }
     c->device.iface = (struct ggml_backend_device_i) {
-        .get_name = dev_name, .get_description = dev_description, .get_memory = dev_memory, .get_type = dev_type, .get_props = dev_props,
-        .init_backend = dev_init, .get_buffer_type = dev_buft, .get_host_buffer_type = dev_host_buft, .supports_op = dev_supports_op,
-        .supports_buft = dev_supports_buft, .event_new = dev_event_new,
+        .get_name = dev_name,
+        .get_description = dev_description,
+        .get_memory = dev_memory,
+        .get_type = dev_type,
+        .get_props = dev_props,
+        .init_backend = dev_init,
+        .get_buffer_type = dev_buft,
+        .get_host_buffer_type = dev_host_buft,
+        .supports_op = dev_supports_op,
+        .supports_buft = dev_supports_buft,
+        .event_new = dev_event_new,
     };
-    c->device.reg      = &registry;
-    c->device.context  = c;
-    c->backend.iface   = (struct ggml_backend_i) {
-        .get_name = backend_name, .free = backend_free, .synchronize = backend_synchronize, .graph_compute = backend_compute,
-        .set_tensor_async = backend_set, .get_tensor_async = backend_get,
-        .event_record = peer->event_record ? backend_event_record : NULL, .event_wait = peer->event_wait ? backend_event_wait : NULL,
+    c->device.reg = &registry;
+    c->device.context = c;
+    c->backend.iface = (struct ggml_backend_i) {
+        .get_name = backend_name,
+        .free = backend_free,
+        .synchronize = backend_synchronize,
+        .graph_compute = backend_compute,
+        .set_tensor_async = backend_set,
+        .get_tensor_async = backend_get,
+        .event_record = peer->event_record ? backend_event_record : NULL,
+        .event_wait = peer->event_wait ? backend_event_wait : NULL,
     };
-    c->backend.guid    = guid();
-    c->backend.device  = &c->device;
+    c->backend.guid = guid();
+    c->backend.device = &c->device;
     c->backend.context = c;
 }
 
@@ -168,23 +222,33 @@ ggml_backend_t ggml_backend_mra_init(ggml_backend_t peer, struct mra_error * err
     const struct mra_exec * exec = find_exec(peer, err);
     if (!exec) return NULL;
     struct companion * c = calloc(1, sizeof(*c));
-    if (!c) { mra_fail(err, MRA_ERR_MEMORY, "out of memory"); return NULL; }
+    if (!c) {
+        mra_fail(err, MRA_ERR_MEMORY, "out of memory");
+        return NULL;
+    }
     c->peer = peer;
     c->exec = exec;
-    c->x    = exec->init(peer, err);
-    if (!c->x) { free(c); return NULL; }
+    c->x = exec->init(peer, err);
+    if (!c->x) {
+        free(c);
+        return NULL;
+    }
     fill(c);
     return &c->backend;
 }
 
-bool         ggml_backend_is_mra(ggml_backend_t b)      { return b && memcmp(b->guid, guid(), sizeof(ggml_guid)) == 0; }
-const char * ggml_backend_mra_error(ggml_backend_t mra) { return ggml_backend_is_mra(mra) ? ((struct companion *) mra->context)->err.msg : ""; }
+bool ggml_backend_is_mra(ggml_backend_t b) { return b && memcmp(b->guid, guid(), sizeof(ggml_guid)) == 0; }
+const char * ggml_backend_mra_error(ggml_backend_t mra) {
+    return ggml_backend_is_mra(mra) ? ((struct companion *) mra->context)->err.msg : "";
+}
 
 int ggml_backend_mra_pin(ggml_backend_sched_t sched, struct ggml_cgraph * graph, ggml_backend_t mra) {
     int n = 0;
     for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
         struct ggml_tensor * t = ggml_graph_node(graph, i);
-        if (!ggml_mra_is_node(t) || ggml_backend_sched_get_tensor_backend(sched, t) || !ggml_backend_supports_op(mra, t)) continue;
+        if (!ggml_mra_is_node(t) || ggml_backend_sched_get_tensor_backend(sched, t) ||
+            !ggml_backend_supports_op(mra, t))
+            continue;
         ggml_backend_sched_set_tensor_backend(sched, t, mra);
         n++;
     }

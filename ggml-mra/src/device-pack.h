@@ -1,22 +1,23 @@
-// What a device keeps in the pack node's memory, and where: F16 copies of K and V, statistics of key blocks, and lists that are too long
-// for shared memory. The CPU lays the same memory out in its own way (pack.c); the node is large enough for both.
+// What a device keeps in the pack node's memory, and where: F16 copies of K and V, statistics of key blocks, and lists
+// that are too long for shared memory. The CPU lays the same memory out in its own way (pack.c); the node is large
+// enough for both.
 #pragma once
 
 #include "node-params.h"
 #include "plan.h"
 
 enum {
-    MRA_DEVICE_ALIGN  = 64,
-    MRA_DEVICE_PANEL  = 32,        // key blocks whose statistics lie side by side
-    MRA_DEVICE_SHARED = 48 << 10,  // bytes of shared memory a thread block takes at most
-    MRA_DEVICE_LISTS  = 512,       // warps that work at a time where lists do not fit shared memory
-    MRA_DEVICE_KEYS   = 16,        // keys per tile of the columns kernel
+    MRA_DEVICE_ALIGN = 64,
+    MRA_DEVICE_PANEL = 32,        // key blocks whose statistics lie side by side
+    MRA_DEVICE_SHARED = 48 << 10, // bytes of shared memory a thread block takes at most
+    MRA_DEVICE_LISTS = 512,       // warps that work at a time where lists do not fit shared memory
+    MRA_DEVICE_KEYS = 16,         // keys per tile of the columns kernel
 };
 
 #if defined(__cplusplus)
-#define MRA_CONST constexpr MRA_INLINE
+#    define MRA_CONST constexpr MRA_INLINE
 #else
-#define MRA_CONST MRA_INLINE
+#    define MRA_CONST MRA_INLINE
 #endif
 
 // head size the kernels are compiled for, at least d and dv
@@ -25,70 +26,78 @@ MRA_INLINE int mra_device_dim(int d, int dv) {
     return n <= 32 ? 32 : n <= 64 ? 64 : n <= 80 ? 80 : n <= 96 ? 96 : n <= 128 ? 128 : 256;
 }
 
-// warps of the columns kernel, each with its own query block, and the shared memory each of them has: mean query, histogram, and the query rows
-// where registers are too few; then two tiles of K and V
-MRA_CONST int    mra_device_warps(int dim)      { return dim <= 64 ? 4 : dim <= 128 ? 2 : 1; }
-MRA_CONST size_t mra_device_head_bytes(int dim) { return (dim + 256)*sizeof(float) + (dim > 128 ? 16*(dim + 8)*2 : 0); }
-MRA_CONST size_t mra_device_tile_bytes(int dim) { return (size_t) 2*2*MRA_DEVICE_KEYS*(dim + 8)*2; }
+// warps of the columns kernel, each with its own query block, and the shared memory each of them has: mean query,
+// histogram, and the query rows where registers are too few; then two tiles of K and V
+MRA_CONST int mra_device_warps(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 2 : 1; }
+MRA_CONST size_t mra_device_head_bytes(int dim) {
+    return (dim + 256) * sizeof(float) + (dim > 128 ? 16 * (dim + 8) * 2 : 0);
+}
+MRA_CONST size_t mra_device_tile_bytes(int dim) { return (size_t) 2 * 2 * MRA_DEVICE_KEYS * (dim + 8) * 2; }
 
-// 4-byte words of a query block's lists: kept keys; pooled scores of the key blocks, expanded blocks, and their logits (before them, in the
-// same place, the scores to expand by)
-struct mra_device_lists { int kept, pooled, expanded, logits; };
+// 4-byte words of a query block's lists: kept keys; pooled scores of the key blocks, expanded blocks, and their logits
+// (before them, in the same place, the scores to expand by)
+struct mra_device_lists {
+    int kept, pooled, expanded, logits;
+};
 MRA_INLINE struct mra_device_lists mra_device_lists_of(int n_k, int g, int m1, int m2) {
     const int n_b = (mra_div_up(n_k, g) + 3) & ~3;
     struct mra_device_lists l;
-    l.kept     = (m2 + 3) & ~3;
-    l.pooled   = n_b;
+    l.kept = (m2 + 3) & ~3;
+    l.pooled = n_b;
     l.expanded = (m1 + 3) & ~3;
-    l.logits   = m1*g > n_b ? m1*g : n_b;
+    l.logits = m1 * g > n_b ? m1 * g : n_b;
     return l;
 }
 
 struct mra_device_pack {
-    size_t  k, v;       // F16 [n_batch][n_head][n_k][d], [...][dv]
-    size_t  k_stat;     // F32 [n_head][n_b/32][3][d][32]: channel minima, maxima and means of 32 key blocks
-    size_t  v_mean;     // F32 [n_head][n_b][dv]
-    size_t  lists;      // [n_list][list_bytes]
-    size_t  bytes;
+    size_t k, v;   // F16 [n_batch][n_head][n_k][d], [...][dv]
+    size_t k_stat; // F32 [n_head][n_b/32][3][d][32]: channel minima, maxima and means of 32 key blocks
+    size_t v_mean; // F32 [n_head][n_b][dv]
+    size_t lists;  // [n_list][list_bytes]
+    size_t bytes;
     int64_t n_b;        // key blocks of all sequences: those of a sequence start at first/16 + s
-    size_t  list_bytes; // of one query block
-    size_t  list_shared; // of one warp where lists lie in shared memory
-    int     n_list;     // 0: all lists fit shared memory
+    size_t list_bytes;  // of one query block
+    size_t list_shared; // of one warp where lists lie in shared memory
+    int n_list;         // 0: all lists fit shared memory
 };
 
 // n_tokens: of all sequences; p: a pack or attn node's parameters. copies: K and V are not used as they lie.
-MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_node * p, bool columns, bool copies, int d, int dv, int64_t n_head,
-        int64_t n_tokens, int64_t n_seq) {
+MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_node * p, bool columns, bool copies, int d,
+    int dv, int64_t n_head, int64_t n_tokens, int64_t n_seq) {
     struct mra_device_pack r;
     memset(&r, 0, sizeof(r));
     size_t at = 0;
-#define MRA_TAKE(n) (at = (at + MRA_DEVICE_ALIGN - 1)/MRA_DEVICE_ALIGN*MRA_DEVICE_ALIGN + (size_t) (n), at - (size_t) (n))
+#define MRA_TAKE(n) \
+    (at = (at + MRA_DEVICE_ALIGN - 1) / MRA_DEVICE_ALIGN * MRA_DEVICE_ALIGN + (size_t) (n), at - (size_t) (n))
     if (copies) {
-        r.k = MRA_TAKE(n_head*n_tokens*d*2);
-        r.v = MRA_TAKE(n_head*n_tokens*dv*2);
+        r.k = MRA_TAKE(n_head * n_tokens * d * 2);
+        r.v = MRA_TAKE(n_head * n_tokens * dv * 2);
     }
     if (columns) {
         const int dim = mra_device_dim(d, dv), max_len = p->u.attn.max_len;
-        const size_t room = MRA_DEVICE_SHARED/mra_device_warps(dim) - mra_device_head_bytes(dim), tiles = mra_device_tile_bytes(dim);
-        r.n_b    = (n_tokens/16 + n_seq + MRA_DEVICE_PANEL - 1)/MRA_DEVICE_PANEL*MRA_DEVICE_PANEL;
-        r.k_stat = MRA_TAKE(n_head*r.n_b*3*d*sizeof(float));
-        r.v_mean = MRA_TAKE(n_head*r.n_b*dv*sizeof(float));
+        const size_t room = MRA_DEVICE_SHARED / mra_device_warps(dim) - mra_device_head_bytes(dim),
+                     tiles = mra_device_tile_bytes(dim);
+        r.n_b = (n_tokens / 16 + n_seq + MRA_DEVICE_PANEL - 1) / MRA_DEVICE_PANEL * MRA_DEVICE_PANEL;
+        r.k_stat = MRA_TAKE(n_head * r.n_b * 3 * d * sizeof(float));
+        r.v_mean = MRA_TAKE(n_head * r.n_b * dv * sizeof(float));
         r.list_shared = tiles;
-        for (int i = 0; i < 2; i++) { // a shorter sequence needs no more, except that blocks of 16 become 32 at 2048 keys
+        for (int i = 0; i < 2;
+             i++) { // a shorter sequence needs no more, except that blocks of 16 become 32 at 2048 keys
             const int n = i == 0 || max_len < 2048 ? max_len : 2047;
-            const struct mra_columns_plan c = mra_plan_columns(p->u.attn.budget, p->u.attn.m1, p->u.attn.m2, p->u.attn.block, n);
+            const struct mra_columns_plan c = mra_plan_columns(
+                p->u.attn.budget, p->u.attn.m1, p->u.attn.m2, p->u.attn.block, n);
             const struct mra_device_lists l = mra_device_lists_of(n, c.g, c.m1 + 1, c.m2 + c.g);
-            const size_t kept = l.kept*sizeof(float), rest = (l.pooled + l.expanded + l.logits)*sizeof(float);
+            const size_t kept = l.kept * sizeof(float), rest = (l.pooled + l.expanded + l.logits) * sizeof(float);
             const size_t shared = kept + (rest > tiles ? rest : tiles);
             if (kept + rest > r.list_bytes) r.list_bytes = kept + rest;
             if (shared > r.list_shared) r.list_shared = shared;
         }
-        r.list_bytes  = (r.list_bytes + MRA_DEVICE_ALIGN - 1)/MRA_DEVICE_ALIGN*MRA_DEVICE_ALIGN;
-        r.list_shared = (r.list_shared + 15)/16*16;
+        r.list_bytes = (r.list_bytes + MRA_DEVICE_ALIGN - 1) / MRA_DEVICE_ALIGN * MRA_DEVICE_ALIGN;
+        r.list_shared = (r.list_shared + 15) / 16 * 16;
         if (r.list_shared > room) {
             r.list_shared = tiles;
             r.n_list = MRA_DEVICE_LISTS;
-            r.lists  = MRA_TAKE(r.n_list*r.list_bytes);
+            r.lists = MRA_TAKE(r.n_list * r.list_bytes);
         }
     }
 #undef MRA_TAKE
@@ -97,4 +106,6 @@ MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_node * p, 
 }
 
 // Rows of F16 that 16-byte copies can read where they lie.
-MRA_INLINE bool mra_device_as_it_lies(bool f16, const size_t * nb) { return f16 && nb[1] % 16 == 0 && nb[2] % 16 == 0 && nb[3] % 16 == 0; }
+MRA_INLINE bool mra_device_as_it_lies(bool f16, const size_t * nb) {
+    return f16 && nb[1] % 16 == 0 && nb[2] % 16 == 0 && nb[3] % 16 == 0;
+}

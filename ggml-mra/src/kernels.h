@@ -1,5 +1,5 @@
-// Kernel contracts: plain pointers, no ggml types. Every implementation - the scalar reference and each CPU instruction set
-// level - is one table of this type. Kernels trust what is said here; ops check it before.
+// Kernel contracts: plain pointers, no ggml types. Every implementation - the scalar reference and each CPU instruction
+// set level - is one table of this type. Kernels trust what is said here; ops check it before.
 #pragma once
 
 #include "plan.h"
@@ -11,52 +11,52 @@
 enum mra_type { MRA_F32, MRA_F16 };
 
 enum {
-    MRA_EXACT_ROWS  = 64, // queries per work item of the exact frame
-    MRA_GROUP_MAX   = 64, // query blocks per work item of the columns frame, at most
-    MRA_PAD         = 16, // packed rows are padded with zeros to a multiple of this
-    MRA_PANEL       = 32, // block columns per panel of the packed block statistics
+    MRA_EXACT_ROWS = 64,   // queries per work item of the exact frame
+    MRA_GROUP_MAX = 64,    // query blocks per work item of the columns frame, at most
+    MRA_PAD = 16,          // packed rows are padded with zeros to a multiple of this
+    MRA_PANEL = 32,        // block columns per panel of the packed block statistics
     MRA_LINEAR_ROWS = 288, // rows of a dense layer's work item, at most
-    MRA_LINEAR_COLS = 32, // its columns are a multiple of this, but for the last
+    MRA_LINEAR_COLS = 32,  // its columns are a multiple of this, but for the last
 };
 
-#define MRA_ROUND_UP(x, m) (((x) + (m) - 1)/(m)*(m))
+#define MRA_ROUND_UP(x, m) (((x) + (m) -1) / (m) * (m))
 
 // Rows of one head of one sequence as they lie in a tensor: row t starts at data + t*stride bytes.
 struct mra_rows {
-    const char *  data;
-    size_t        stride;
+    const char * data;
+    size_t stride;
     enum mra_type type;
 };
 
 // K and V of one head of one sequence, laid out for the attention kernels. dk, dv: head sizes rounded up to MRA_PAD.
 struct mra_pack {
     enum mra_type type;
-    void *        k;        // [n_k][ldk]   rows padded with zeros; the tensor itself where that already holds
-    void *        v;        // [n_k][ldv]
-    size_t        ldk, ldv; // elements
+    void * k;        // [n_k][ldk]   rows padded with zeros; the tensor itself where that already holds
+    void * v;        // [n_k][ldv]
+    size_t ldk, ldv; // elements
     // block statistics, columns frame only; blocks of g keys, n_b = ceil(n_k/g), n_p = n_b rounded up to MRA_PANEL
-    void *        kp;       // [n_b][dk][g]              keys of a block, transposed; 0 behind the last key
-    float *       k_range;  // [n_p/32][2*dk][32]        channel maxima, then minima, of 32 blocks
-    float *       k_mean;   // [n_p/32][dk][32]
-    float *       v_mean;   // [n_b][dv]
+    void * kp;       // [n_b][dk][g]              keys of a block, transposed; 0 behind the last key
+    float * k_range; // [n_p/32][2*dk][32]        channel maxima, then minima, of 32 blocks
+    float * k_mean;  // [n_p/32][dk][32]
+    float * v_mean;  // [n_b][dv]
 };
 
 // Attention of one head of one sequence.
 struct mra_head {
     struct mra_rows q, k, v;
     struct mra_pack pack;
-    int             n_q, n_k; // valid rows
-    int             d, dv;
-    float           scale;
-    float *         out;      // row i at out + i*ld_out, dv floats
-    size_t          ld_out;
+    int n_q, n_k; // valid rows
+    int d, dv;
+    float scale;
+    float * out; // row i at out + i*ld_out, dv floats
+    size_t ld_out;
     // columns frame
-    int             g;        // keys per block, 16 or 32
-    int             m1, m2;   // blocks expanded, keys kept, per query block
-    int             first_n, diag_n;
-    bool            bound;    // expand by the min/max bound, else by the pooled score
-    bool            sparse;   // drop what is not kept
-    int             group;    // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
+    int g;      // keys per block, 16 or 32
+    int m1, m2; // blocks expanded, keys kept, per query block
+    int first_n, diag_n;
+    bool bound;  // expand by the min/max bound, else by the pooled score
+    bool sparse; // drop what is not kept
+    int group;   // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
 };
 
 // how many priors of the columns frame name key block y for query block x
@@ -68,22 +68,23 @@ enum mra_weight_type { MRA_W_F32, MRA_W_F16, MRA_W_Q8_0, MRA_W_Q4_0, MRA_W_ANY }
 
 // Weights W [n][k] as they lie in a file, row j at data + j*stride. Q8_0, Q4_0: ggml's blocks of 32.
 struct mra_weights {
-    const char *         data;
-    size_t               stride, row_bytes;
+    const char * data;
+    size_t stride, row_bytes;
     enum mra_weight_type type;
-    void              (* to_float)(const void * w, float * x, int64_t n); // all but F32; from the start of a block
-    const float *        bias;     // [n] or NULL
-    int                  n, first; // first column of y
+    void (*to_float)(const void * w, float * x, int64_t n); // all but F32; from the start of a block
+    const float * bias;                                     // [n] or NULL
+    int n, first;                                           // first column of y
 };
 
-// y_i = gelu(W x_i + bias) + res_i. Rows of f32, strides in bytes. k is a multiple of 32; of 256 for types with larger blocks.
+// y_i = gelu(W x_i + bias) + res_i. Rows of f32, strides in bytes. k is a multiple of 32; of 256 for types with larger
+// blocks.
 struct mra_linear {
-    const char * x, * res;         // res may be NULL, and may be y
-    char *       y;
-    size_t       stride_x, stride_res, stride_y;
-    int          k;
-    bool         gelu;             // x Phi(x)
-    bool         floats, integers; // kinds of weights that x will meet: F32 and F16, all others
+    const char *x, *res; // res may be NULL, and may be y
+    char * y;
+    size_t stride_x, stride_res, stride_y;
+    int k;
+    bool gelu;             // x Phi(x)
+    bool floats, integers; // kinds of weights that x will meet: F32 and F16, all others
 };
 
 struct mra_dense_kernels {
@@ -91,34 +92,39 @@ struct mra_dense_kernels {
     void (*linear_x)(const struct mra_linear * a, int i0, int i1, void * scratch);
 
     // y for the rows that linear_x took, columns [n0, n1) of w; n0 is a multiple of MRA_LINEAR_COLS
-    void (*linear)(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
+    void (*linear)(
+        const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
 };
 
 struct mra_kernels {
     const char * name;
 
-    // dst[b - b0][d] = mean (0), min (1) or max (2) over rows [b*block, (b+1)*block) of x, cut off at n_valid; 0 if none is left
+    // dst[b - b0][d] = mean (0), min (1) or max (2) over rows [b*block, (b+1)*block) of x, cut off at n_valid; 0 if
+    // none is left
     void (*pool)(float * dst, struct mra_rows x, int d, int n_valid, int block, int kind, int b0, int b1);
 
     // dst[i*ld + j] = scale * q_i.k_j, or with k_max, k being the minima:  scale * sum_c max(q_ic k_jc, q_ic k_max_jc)
     // q_i at q + i*ldq floats, k_j and k_max_j at k + j*ldk
-    void (*score)(float * dst, size_t ld, const float * q, size_t ldq, int n_q, const float * k, const float * k_max, size_t ldk, int n_k,
-                  int d, float scale);
+    void (*score)(float * dst, size_t ld, const float * q, size_t ldq, int n_q, const float * k, const float * k_max,
+        size_t ldk, int n_k, int d, float scale);
 
     // idx = positions of the m largest of x[n], ascending; ties to the lower position. -inf and NaN are never taken, so
     // fewer than m may be written; returns how many. x has room for, and idx may be written up to, 16 further entries.
     int (*select)(int32_t * idx, float * x, int n, int m);
 
-    // Adds n cells to a softmax state (o[dv], max, sum; max = -inf: empty): cell j has score s[j], weight w[j] and value row y[j] of v.
+    // Adds n cells to a softmax state (o[dv], max, sum; max = -inf: empty): cell j has score s[j], weight w[j] and
+    // value row y[j] of v.
     void (*coarse)(float * o, float * max, float * sum, const float * s, const float * w, const int32_t * y, int n,
-                   const float * v, size_t ldv, int dv);
+        const float * v, size_t ldv, int dv);
 
-    // Fills the pack of a->k, a->v for keys [j0, j1); j0 is a multiple of 16*g. copy: k and v rows; columns: block statistics
+    // Fills the pack of a->k, a->v for keys [j0, j1); j0 is a multiple of 16*g. copy: k and v rows; columns: block
+    // statistics
     void (*pack)(const struct mra_head * a, int j0, int j1, bool copy, bool columns);
 
-    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell groups of g keys, cells[] ascending, cut off at
-    // n_k. state: o[dv], max, sum that every row starts from, or NULL.
-    void (*attend)(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g, const float * state, void * scratch);
+    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell groups of g keys,
+    // cells[] ascending, cut off at n_k. state: o[dv], max, sum that every row starts from, or NULL.
+    void (*attend)(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
+        const float * state, void * scratch);
 
     // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
     void (*columns)(const struct mra_head * a, int x0, void * scratch);
@@ -129,7 +135,8 @@ struct mra_kernels {
     void (*norm)(float * y, const float * x, const float * w, const float * b, int n, float eps);
 };
 
-// Scratch bytes one thread needs for linear, for attend, for columns (n_k, m1, g, group at their largest); 64-byte aligned.
+// Scratch bytes one thread needs for linear, for attend, for columns (n_k, m1, g, group at their largest); 64-byte
+// aligned.
 size_t mra_linear_scratch(int k, bool floats);
 size_t mra_attend_scratch(int d, int dv);
 size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);
@@ -140,10 +147,12 @@ extern const struct mra_kernels mra_kernels_v3;   // AVX2 + FMA + F16C
 extern const struct mra_kernels mra_kernels_v4;   // AVX-512 F, BW, DQ, VL
 extern const struct mra_kernels mra_kernels_neon;
 
-// Dense layers of CPUs with dot products of bytes, which are else like v3, v4 and neon: the tables "v3-vnni", "v4-vnni", "neon-dot".
+// Dense layers of CPUs with dot products of bytes, which are else like v3, v4 and neon: the tables "v3-vnni",
+// "v4-vnni", "neon-dot".
 extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot;
 
-// The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this CPU.
+// The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this
+// CPU.
 const struct mra_kernels * mra_kernels_get(void);
 const struct mra_kernels * mra_kernels_by_name(const char * name);
-void                       mra_kernels_set(const struct mra_kernels * k); // tests and benchmarks
+void mra_kernels_set(const struct mra_kernels * k); // tests and benchmarks

@@ -1,5 +1,5 @@
-// What budgets and lengths mean in cells and rows. Also computed on devices, where lengths are data: one source for C and CUDA, so that all
-// give the same numbers.
+// What budgets and lengths mean in cells and rows. Also computed on devices, where lengths are data: one source for C
+// and CUDA, so that all give the same numbers.
 #pragma once
 
 #include "node-params.h"
@@ -10,35 +10,47 @@
 #include <string.h>
 
 #if defined(__CUDACC__)
-#define MRA_INLINE static __host__ __device__ inline
+#    define MRA_INLINE static __host__ __device__ inline
 #else
-#define MRA_INLINE static inline
+#    define MRA_INLINE static inline
 #endif
 
 enum { MRA_QUERY_BLOCK = 16 }; // h of the columns frame
-enum { MRA_PLAN_LEVELS = 5, MRA_PLAN_ROW = 0, MRA_PLAN_MU, MRA_PLAN_ROWMAX, MRA_PLAN_EXACT = 0, MRA_PLAN_COLUMNS, MRA_PLAN_SQUARE }; // as ggml-mra.h has them
+enum {
+    MRA_PLAN_LEVELS = 5,
+    MRA_PLAN_ROW = 0,
+    MRA_PLAN_MU,
+    MRA_PLAN_ROWMAX,
+    MRA_PLAN_EXACT = 0,
+    MRA_PLAN_COLUMNS,
+    MRA_PLAN_SQUARE
+}; // as ggml-mra.h has them
 
-MRA_INLINE int mra_div_up(int a, int b) { return (a + b - 1)/b; }
-MRA_INLINE int mra_min(int a, int b)    { return a < b ? a : b; }
+MRA_INLINE int mra_div_up(int a, int b) { return (a + b - 1) / b; }
+MRA_INLINE int mra_min(int a, int b) { return a < b ? a : b; }
 
 // never fused with an addition, so that every compiler rounds alike
 MRA_INLINE double mra_mul(double a, double b) {
 #if defined(__CUDA_ARCH__)
     return __dmul_rn(a, b);
 #else
-    return a*b;
+    return a * b;
 #endif
 }
 
-// Valid queries and keys of sequence b: from I32 [n_batch], or {queries, keys} pairs, at `lengths` (NULL: all); cut to n_q, n_k.
-struct mra_len { int n_q, n_k; };
-MRA_INLINE struct mra_len mra_len_at(const char * lengths, bool pairs, size_t nb0, size_t nb1, int64_t b, int n_q, int n_k) {
+// Valid queries and keys of sequence b: from I32 [n_batch], or {queries, keys} pairs, at `lengths` (NULL: all); cut to
+// n_q, n_k.
+struct mra_len {
+    int n_q, n_k;
+};
+MRA_INLINE struct mra_len mra_len_at(
+    const char * lengths, bool pairs, size_t nb0, size_t nb1, int64_t b, int n_q, int n_k) {
     int32_t lq = n_q, lk = n_k;
     if (lengths && pairs) {
-        lq = *(const int32_t *) (lengths + b*nb1);
-        lk = *(const int32_t *) (lengths + b*nb1 + nb0);
+        lq = *(const int32_t *) (lengths + b * nb1);
+        lk = *(const int32_t *) (lengths + b * nb1 + nb0);
     } else if (lengths) {
-        lk = *(const int32_t *) (lengths + b*nb0);
+        lk = *(const int32_t *) (lengths + b * nb0);
         lq = n_q == n_k ? lk : n_q;
     }
     struct mra_len r;
@@ -47,8 +59,8 @@ MRA_INLINE struct mra_len mra_len_at(const char * lengths, bool pairs, size_t nb
     return r;
 }
 
-// (number of priors that name a cell, its score) as one float in the same order, with 20 bits of the score's fraction: a large
-// number added to it would round it away
+// (number of priors that name a cell, its score) as one float in the same order, with 20 bits of the score's fraction:
+// a large number added to it would round it away
 MRA_INLINE float mra_named_key(float key, int named) {
     if (!(key >= -FLT_MAX)) return key; // -inf stays what is never chosen
     uint32_t u;
@@ -63,68 +75,77 @@ MRA_INLINE float mra_named_key(float key, int named) {
 
 // how many priors of the columns frame name key block y (of g keys) for query block x
 MRA_INLINE int mra_columns_priors(int first_n, int diag_n, int g, int x, int y) {
-    const int off = y - x*MRA_QUERY_BLOCK/g;
-    return (y < first_n) + (diag_n > 0 && (off < 0 ? -off : off) <= diag_n/2);
+    const int off = y - x * MRA_QUERY_BLOCK / g;
+    return (y < first_n) + (diag_n > 0 && (off < 0 ? -off : off) <= diag_n / 2);
 }
 
 // how many priors of a square frame name cell (x, y)
 MRA_INLINE int mra_square_priors(int first_n, int diag_n, int x, int y) {
-    return (x < first_n) + (y < first_n) + (diag_n > 0 && (x > y ? x - y : y - x) <= diag_n/2);
+    return (x < first_n) + (y < first_n) + (diag_n > 0 && (x > y ? x - y : y - x) <= diag_n / 2);
 }
 
 // The columns frame for one sequence.
 struct mra_columns_plan {
     bool exact, bound; // exact: the budget covers everything
-    int  g, m1, m2;    // keys per block; blocks expanded, keys kept
+    int g, m1, m2;     // keys per block; blocks expanded, keys kept
 };
 MRA_INLINE struct mra_columns_plan mra_plan_columns(float budget, int m1, int m2, int block, int n_k) {
-    const bool from_budget = m1 < 0, pooled = from_budget && budget < 1.0f/32;
+    const bool from_budget = m1 < 0, pooled = from_budget && budget < 1.0f / 32;
     struct mra_columns_plan p;
     p.bound = !pooled;
-    p.g     = block ? block : pooled || n_k >= 2048 ? 32 : 16;
+    p.g = block ? block : pooled || n_k >= 2048 ? 32 : 16;
     const int n_b = mra_div_up(n_k, p.g);
     if (from_budget) {
         // work = (bound ? 2 : 1)/(hG) + m1 G/(h n) + m2/n; three tenths of what the scores leave go to m1
-        const double b = budget - (pooled ? 1.0 : 2.0)/(MRA_QUERY_BLOCK*p.g), e = fmax(1.0, rint(.3*b*MRA_QUERY_BLOCK*n_k/p.g));
+        const double b = budget - (pooled ? 1.0 : 2.0) / (MRA_QUERY_BLOCK * p.g),
+                     e = fmax(1.0, rint(.3 * b * MRA_QUERY_BLOCK * n_k / p.g));
         m1 = e < n_b ? (int) e : n_b;
-        const double left = mra_mul(b, n_k), spent = (double) m1*p.g/MRA_QUERY_BLOCK;
+        const double left = mra_mul(b, n_k), spent = (double) m1 * p.g / MRA_QUERY_BLOCK;
         m2 = (int) fmax(0.0, fmin((double) n_k, rint(left - spent)));
     }
     p.m1 = mra_min(m1, n_b);
-    p.m2 = mra_min(mra_min(m2, p.m1*p.g), n_k);
+    p.m2 = mra_min(mra_min(m2, p.m1 * p.g), n_k);
     p.exact = (p.m1 == n_b && p.m2 == n_k) || (from_budget && budget >= 1);
     return p;
 }
 
 // Cells refined at each level of a square frame (sizes ends with 1, then 0), per row of cells or per head.
-MRA_INLINE void mra_plan_square(const int * sizes, const int * explicit_counts, float budget, int rule, int64_t n_q, int64_t n_k, int64_t * counts) {
-    const double pairs = (double) n_q*n_k;
-    double left = budget - 1.0/((double) sizes[0]*sizes[0]);
-    int64_t cells = ((n_q + sizes[0] - 1)/sizes[0])*((n_k + sizes[0] - 1)/sizes[0]); // candidates of the level
+MRA_INLINE void mra_plan_square(const int * sizes, const int * explicit_counts, float budget, int rule, int64_t n_q,
+    int64_t n_k, int64_t * counts) {
+    const double pairs = (double) n_q * n_k;
+    double left = budget - 1.0 / ((double) sizes[0] * sizes[0]);
+    int64_t cells = ((n_q + sizes[0] - 1) / sizes[0]) * ((n_k + sizes[0] - 1) / sizes[0]); // candidates of the level
     for (int i = 0; i + 1 < MRA_PLAN_LEVELS && sizes[i + 1] > 0; i++) {
-        const bool    last  = sizes[i + 1] == 1;
-        const int64_t rows  = (n_q + sizes[i] - 1)/sizes[i], r2 = (int64_t) (sizes[i]/sizes[i + 1])*(sizes[i]/sizes[i + 1]);
-        const double  share = last ? left : .3*left;
-        int64_t m = budget >= 1 ? cells : (int64_t) fmax(1.0, fmin((double) cells, rint(share*pairs/r2)));
-        if (explicit_counts && explicit_counts[0] >= 0) m = rule == MRA_PLAN_ROW ? explicit_counts[i]*rows : explicit_counts[i];
+        const bool last = sizes[i + 1] == 1;
+        const int64_t rows = (n_q + sizes[i] - 1) / sizes[i],
+                      r2 = (int64_t) (sizes[i] / sizes[i + 1]) * (sizes[i] / sizes[i + 1]);
+        const double share = last ? left : .3 * left;
+        int64_t m = budget >= 1 ? cells : (int64_t) fmax(1.0, fmin((double) cells, rint(share * pairs / r2)));
+        if (explicit_counts && explicit_counts[0] >= 0)
+            m = rule == MRA_PLAN_ROW ? explicit_counts[i] * rows : explicit_counts[i];
         if (m > cells) m = cells;
         if (rule == MRA_PLAN_ROW) {
-            counts[i] = explicit_counts && explicit_counts[0] >= 0 ? explicit_counts[i] : rows ? (int64_t) fmax(1.0, rint((double) m/rows)) : 0;
-            if (rows) m = counts[i]*rows < cells ? counts[i]*rows : cells;
+            counts[i] = explicit_counts && explicit_counts[0] >= 0 ? explicit_counts[i]
+                : rows                                             ? (int64_t) fmax(1.0, rint((double) m / rows))
+                                                                   : 0;
+            if (rows) m = counts[i] * rows < cells ? counts[i] * rows : cells;
         } else {
             counts[i] = m;
         }
-        left -= (double) m*r2/pairs;
-        cells = m*r2;
+        left -= (double) m * r2 / pairs;
+        cells = m * r2;
     }
 }
 
 // how many cells a topk node takes of a sequence: per row of cells, or per head
 MRA_INLINE int64_t mra_plan_topk(const struct mra_node * p, struct mra_len len) {
     if (p->u.topk.count >= 0) return p->u.topk.count;
-    int sizes[MRA_PLAN_LEVELS + 1] = {0};
-    int64_t counts[MRA_PLAN_LEVELS] = {0};
-    for (int i = 0; i < 4 && p->u.topk.sizes[i]; i++) { sizes[i] = p->u.topk.sizes[i]; sizes[i + 1] = 1; }
+    int sizes[MRA_PLAN_LEVELS + 1] = { 0 };
+    int64_t counts[MRA_PLAN_LEVELS] = { 0 };
+    for (int i = 0; i < 4 && p->u.topk.sizes[i]; i++) {
+        sizes[i] = p->u.topk.sizes[i];
+        sizes[i + 1] = 1;
+    }
     if (len.n_q > 0 && len.n_k > 0) mra_plan_square(sizes, NULL, p->u.topk.budget, p->rule, len.n_q, len.n_k, counts);
     return counts[p->level];
 }
@@ -132,5 +153,5 @@ MRA_INLINE int64_t mra_plan_topk(const struct mra_node * p, struct mra_len len) 
 // topk_blocks' sort keys of one thread: all cells of a head, or one row of cells
 enum { MRA_SELECT_SLACK = 16 }; // what the select kernel may write behind its last entry
 MRA_INLINE int64_t mra_topk_keys(int rule, int64_t cells, int64_t row) {
-    return (rule == MRA_PLAN_ROW && row < cells ? row : cells) + 4*MRA_SELECT_SLACK;
+    return (rule == MRA_PLAN_ROW && row < cells ? row : cells) + 4 * MRA_SELECT_SLACK;
 }

@@ -8,4 +8,4 @@ void note_traffic(const char * p, int bytes, access_kind kind, const void * pc, 
 void note_ldmatrix(const void * const * rows);
 void traffic_begin();
 void traffic_end();
-}
+} // namespace emu

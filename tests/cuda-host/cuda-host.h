@@ -13,18 +13,30 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 
-struct alignas(8)  float2 { float x, y; };
-struct alignas(16) float4 { float x, y, z, w; };
-struct alignas(8)  int2   { int x, y; };
-struct alignas(16) int4   { int x, y, z, w; };
-struct alignas(8)  uint2  { unsigned x, y; };
-struct alignas(16) uint4  { unsigned x, y, z, w; };
-static inline float2 make_float2(float x, float y)                                { return { x, y }; }
-static inline float4 make_float4(float x, float y, float z, float w)              { return { x, y, z, w }; }
-static inline int2   make_int2(int x, int y)                                      { return { x, y }; }
-static inline int4   make_int4(int x, int y, int z, int w)                        { return { x, y, z, w }; }
-static inline uint2  make_uint2(unsigned x, unsigned y)                           { return { x, y }; }
-static inline uint4  make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)   { return { x, y, z, w }; }
+struct alignas(8) float2 {
+    float x, y;
+};
+struct alignas(16) float4 {
+    float x, y, z, w;
+};
+struct alignas(8) int2 {
+    int x, y;
+};
+struct alignas(16) int4 {
+    int x, y, z, w;
+};
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
+static inline float2 make_float2(float x, float y) { return { x, y }; }
+static inline float4 make_float4(float x, float y, float z, float w) { return { x, y, z, w }; }
+static inline int2 make_int2(int x, int y) { return { x, y }; }
+static inline int4 make_int4(int x, int y, int z, int w) { return { x, y, z, w }; }
+static inline uint2 make_uint2(unsigned x, unsigned y) { return { x, y }; }
+static inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return { x, y, z, w }; }
 
 #define threadIdx emu::at.thread
 #define blockIdx  emu::at.block
@@ -44,29 +56,29 @@ template <class T> static inline T emu_shuffle(T v, int from, unsigned mask, int
 }
 template <class T> static inline T __shfl_xor_sync(unsigned mask, T v, int x, int width = 32) {
     const int l = emu::lane(), s = l ^ x;
-    return emu_shuffle(v, s/width > l/width ? l : s, mask, 1);
+    return emu_shuffle(v, s / width > l / width ? l : s, mask, 1);
 }
 template <class T> static inline T __shfl_down_sync(unsigned mask, T v, int by, int width = 32) {
     const int l = emu::lane(), s = l + by;
-    return emu_shuffle(v, s/width != l/width ? l : s, mask, 2);
+    return emu_shuffle(v, s / width != l / width ? l : s, mask, 2);
 }
 template <class T> static inline T __shfl_up_sync(unsigned mask, T v, int by, int width = 32) {
     const int l = emu::lane(), s = l - by;
-    return emu_shuffle(v, s < 0 || s/width != l/width ? l : s, mask, 3);
+    return emu_shuffle(v, s < 0 || s / width != l / width ? l : s, mask, 3);
 }
 template <class T> static inline T __shfl_sync(unsigned mask, T v, int from, int width = 32) {
     const int l = emu::lane();
-    return emu_shuffle(v, l/width*width + (from & (width - 1)), mask, 4);
+    return emu_shuffle(v, l / width * width + (from & (width - 1)), mask, 4);
 }
 static inline unsigned __ballot_sync(unsigned mask, bool p) { return emu::ballot(p, mask); }
-static inline bool     __any_sync(unsigned mask, bool p)    { return emu::ballot(p, mask) != 0; }
-static inline bool     __all_sync(unsigned mask, bool p)    { return emu::ballot(p, mask) == mask; }
+static inline bool __any_sync(unsigned mask, bool p) { return emu::ballot(p, mask) != 0; }
+static inline bool __all_sync(unsigned mask, bool p) { return emu::ballot(p, mask) == mask; }
 
-static inline int __popc(unsigned x)  { return __builtin_popcount(x); }
-static inline int __clz(int x)        { return x ? __builtin_clz((unsigned) x) : 32; }
-static inline int __ffs(int x)        { return __builtin_ffs(x); }
-static inline int min(int a, int b)   { return a < b ? a : b; }
-static inline int max(int a, int b)   { return a > b ? a : b; }
+static inline int __popc(unsigned x) { return __builtin_popcount(x); }
+static inline int __clz(int x) { return x ? __builtin_clz((unsigned) x) : 32; }
+static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int min(int a, int b) { return a < b ? a : b; }
+static inline int max(int a, int b) { return a > b ? a : b; }
 
 template <class T> __attribute__((no_sanitize("thread"), noinline)) T atomicAdd(T * p, T v) {
     emu::touch_atomic(p, sizeof(T));
@@ -81,12 +93,22 @@ template <class T> __attribute__((no_sanitize("thread"), noinline)) T atomicMax(
     return old;
 }
 
-struct half { uint16_t u; };
-static inline float    __half2float(half h)         { return emu::half_to_float(h.u); }
-static inline half     __float2half_rn(float f)     { return { emu::float_to_half(f) }; }
-static inline uint16_t __half_as_ushort(half h)     { return h.u; }
-static inline half     __ushort_as_half(uint16_t u) { return { u }; }
-static inline unsigned __float_as_uint(float f)     { unsigned u; std::memcpy(&u, &f, 4); return u; }
-static inline float    __uint_as_float(unsigned u)  { float f; std::memcpy(&f, &u, 4); return f; }
-static inline double   __dmul_rn(double a, double b) { return a*b; } // compiled without contraction
+struct half {
+    uint16_t u;
+};
+static inline float __half2float(half h) { return emu::half_to_float(h.u); }
+static inline half __float2half_rn(float f) { return { emu::float_to_half(f) }; }
+static inline uint16_t __half_as_ushort(half h) { return h.u; }
+static inline half __ushort_as_half(uint16_t u) { return { u }; }
+static inline unsigned __float_as_uint(float f) {
+    unsigned u;
+    std::memcpy(&u, &f, 4);
+    return u;
+}
+static inline float __uint_as_float(unsigned u) {
+    float f;
+    std::memcpy(&f, &u, 4);
+    return f;
+}
+static inline double __dmul_rn(double a, double b) { return a * b; } // compiled without contraction
 template <class T> static inline T __ldg(const T * p) { return *p; }

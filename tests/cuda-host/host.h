@@ -9,7 +9,8 @@
 extern "C" {
 #endif
 
-// In which order the threads of a block run between two points where they meet, and when an asynchronous copy really happens.
+// In which order the threads of a block run between two points where they meet, and when an asynchronous copy really
+// happens.
 enum mra_host_order {
     MRA_HOST_LOWEST,  // lowest thread first; copies as late as possible
     MRA_HOST_HIGHEST, // highest thread first; copies at once
@@ -21,16 +22,19 @@ void mra_host_schedule(enum mra_host_order order, uint64_t seed);
 void mra_host_buffer(const void * p, size_t bytes, const char * name);
 void mra_host_buffers_clear(void);
 
-// Rules broken since the last call: barriers and collectives that not all threads reach, misalignment; with the checker also races, bounds,
-// uninitialised shared memory, copies in flight. The first few are printed to stderr.
+// Rules broken since the last call: barriers and collectives that not all threads reach, misalignment; with the checker
+// also races, bounds, uninitialised shared memory, copies in flight. The first few are printed to stderr.
 unsigned mra_host_findings(void);
 
-bool mra_host_checks(void);      // is the checker built in?
-int  mra_host_arch(void);        // 750: no asynchronous copies, small tensor-core instruction; 800: both
+bool mra_host_checks(void); // is the checker built in?
+int mra_host_arch(void);    // 750: no asynchronous copies, small tensor-core instruction; 800: both
 
-// Shared memory passes and global memory sectors of what kernel number i (of those run so far) asked for, against the fewest possible;
-// from its first blocks. False: no such kernel, no checker, or not compiled by gcc.
-struct mra_host_traffic { const char * kernel; double shared, global; }; // ratios, 1: none wasted; 0: no such access
+// Shared memory passes and global memory sectors of what kernel number i (of those run so far) asked for, against the
+// fewest possible; from its first blocks. False: no such kernel, no checker, or not compiled by gcc.
+struct mra_host_traffic {
+    const char * kernel;
+    double shared, global;
+}; // ratios, 1: none wasted; 0: no such access
 bool mra_host_traffic_get(int i, struct mra_host_traffic * t);
 void mra_host_traffic_print(int i, double limit); // its places above a limit, as addresses of the program
 

@@ -1,5 +1,6 @@
-// How many passes over the 32 banks of shared memory, and how many 32-byte sectors of global memory, the requests of a warp take, against
-// the fewest possible. A request: the k-th time that the lanes of a warp come to one place of the program. First blocks only.
+// How many passes over the 32 banks of shared memory, and how many 32-byte sectors of global memory, the requests of a
+// warp take, against the fewest possible. A request: the k-th time that the lanes of a warp come to one place of the
+// program. First blocks only.
 #include "check.h"
 
 #include <algorithm>
@@ -11,27 +12,41 @@ namespace emu {
 
 enum { BLOCKS = 4, BANKS = 32, SECTOR = 32 };
 
-struct ratio { uint64_t spent = 0, least = 0; };
+struct ratio {
+    uint64_t spent = 0, least = 0;
+};
 struct place { // of the program
     const void * pc;
-    int          bytes;
-    access_kind  kind;
-    bool         in_shared;
-    bool operator<(const place & o) const { return std::tie(pc, bytes, kind, in_shared) < std::tie(o.pc, o.bytes, o.kind, o.in_shared); }
+    int bytes;
+    access_kind kind;
+    bool in_shared;
+    bool operator<(const place & o) const {
+        return std::tie(pc, bytes, kind, in_shared) < std::tie(o.pc, o.bytes, o.kind, o.in_shared);
+    }
 };
-struct kernel_traffic { std::string name; std::map<place, ratio> places; };
+struct kernel_traffic {
+    std::string name;
+    std::map<place, ratio> places;
+};
 static std::vector<kernel_traffic> kernels;
-static kernel_traffic *            now;
+static kernel_traffic * now;
 
-struct lane_access { int lane; uintptr_t p; };
+struct lane_access {
+    int lane;
+    uintptr_t p;
+};
 static std::map<std::pair<place, uint32_t>, std::vector<lane_access>> requests[32]; // of each warp
-static std::vector<std::map<place, uint32_t>> times;                               // of each thread
+static std::vector<std::map<place, uint32_t>> times;                                // of each thread
 
 void traffic_begin() {
     now = nullptr;
     if (block.index >= BLOCKS) return;
-    for (kernel_traffic & k : kernels) if (k.name == block.kernel) now = &k;
-    if (!now) { kernels.push_back({ block.kernel, {} }); now = &kernels.back(); }
+    for (kernel_traffic & k : kernels)
+        if (k.name == block.kernel) now = &k;
+    if (!now) {
+        kernels.push_back({ block.kernel, {} });
+        now = &kernels.back();
+    }
     times.assign(block.n_threads, {});
 }
 
@@ -55,7 +70,8 @@ static void add_shared(ratio & r, const std::vector<lane_access> & a, int bytes)
     const size_t lanes = bytes >= 16 ? 8 : bytes == 8 ? 16 : 32; // wide accesses go by parts of the warp
     for (size_t i = 0; i < a.size(); i += lanes) {
         std::vector<uintptr_t> words;
-        for (size_t j = i; j < std::min(a.size(), i + lanes); j++) for (int x = 0; x < std::max(1, bytes/4); x++) words.push_back(a[j].p/4 + x);
+        for (size_t j = i; j < std::min(a.size(), i + lanes); j++)
+            for (int x = 0; x < std::max(1, bytes / 4); x++) words.push_back(a[j].p / 4 + x);
         r.spent += passes(words);
         r.least++;
     }
@@ -63,21 +79,23 @@ static void add_shared(ratio & r, const std::vector<lane_access> & a, int bytes)
 
 static void add_global(ratio & r, const std::vector<lane_access> & a, int bytes) {
     std::vector<uintptr_t> sectors;
-    for (const lane_access & l : a) for (uintptr_t s = l.p/SECTOR; s <= (l.p + bytes - 1)/SECTOR; s++) sectors.push_back(s);
+    for (const lane_access & l : a)
+        for (uintptr_t s = l.p / SECTOR; s <= (l.p + bytes - 1) / SECTOR; s++) sectors.push_back(s);
     std::sort(sectors.begin(), sectors.end());
     sectors.erase(std::unique(sectors.begin(), sectors.end()), sectors.end());
     r.spent += sectors.size();
-    r.least += (a.size()*bytes + SECTOR - 1)/SECTOR;
+    r.least += (a.size() * bytes + SECTOR - 1) / SECTOR;
 }
 
 void traffic_end() {
     if (!now) return;
     for (auto & warp : requests) {
         for (auto & q : warp) {
-            std::sort(q.second.begin(), q.second.end(), [](const lane_access & a, const lane_access & b) { return a.lane < b.lane; });
+            std::sort(q.second.begin(), q.second.end(),
+                [](const lane_access & a, const lane_access & b) { return a.lane < b.lane; });
             const place & at = q.first.first;
             if (at.in_shared) add_shared(now->places[at], q.second, at.bytes);
-            else              add_global(now->places[at], q.second, at.bytes);
+            else add_global(now->places[at], q.second, at.bytes);
         }
         warp.clear();
     }
@@ -88,7 +106,8 @@ void note_ldmatrix(const void * const * rows) {
     ratio & r = now->places[{ nullptr, 16, ACCESS_READ, true }];
     for (int m = 0; m < 4; m++) {
         std::vector<uintptr_t> words;
-        for (int i = 0; i < 8; i++) for (int x = 0; x < 4; x++) words.push_back((uintptr_t) rows[m*8 + i]/4 + x);
+        for (int i = 0; i < 8; i++)
+            for (int x = 0; x < 4; x++) words.push_back((uintptr_t) rows[m * 8 + i] / 4 + x);
         r.spent += passes(words);
         r.least++;
     }
@@ -107,8 +126,8 @@ bool mra_host_traffic_get(int i, struct mra_host_traffic * t) {
         sum[p.first.in_shared].least += p.second.least;
     }
     t->kernel = emu::kernels[i].name.c_str();
-    t->shared = sum[1].least ? (double) sum[1].spent/sum[1].least : 0;
-    t->global = sum[0].least ? (double) sum[0].spent/sum[0].least : 0;
+    t->shared = sum[1].least ? (double) sum[1].spent / sum[1].least : 0;
+    t->global = sum[0].least ? (double) sum[0].spent / sum[0].least : 0;
     return true;
 }
 
@@ -116,8 +135,9 @@ void mra_host_traffic_print(int i, double limit) {
     static const char * const what[] = { "load", "store", "atomic", "copy", "copy" };
     if (i < 0 || i >= (int) emu::kernels.size()) return;
     for (const auto & p : emu::kernels[i].places) {
-        const double r = (double) p.second.spent/p.second.least;
-        if (r > limit) printf("    %s of %d bytes, %s memory, at %p: %.2f\n", p.first.pc ? what[p.first.kind] : "ldmatrix", p.first.bytes,
-            p.first.in_shared ? "shared" : "global", p.first.pc, r);
+        const double r = (double) p.second.spent / p.second.least;
+        if (r > limit)
+            printf("    %s of %d bytes, %s memory, at %p: %.2f\n", p.first.pc ? what[p.first.kind] : "ldmatrix",
+                p.first.bytes, p.first.in_shared ? "shared" : "global", p.first.pc, r);
     }
 }

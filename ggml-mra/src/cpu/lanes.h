@@ -1,13 +1,14 @@
-// Products of small integers, V_STEP of them in each 32-bit lane of a vector: V_STEP = 4 (bytes) where the CPU has a dot product
-// of bytes, else 2 (16 bits). With bytes, those of x may carry V_BIAS, which makes them unsigned.
+// Products of small integers, V_STEP of them in each 32-bit lane of a vector: V_STEP = 4 (bytes) where the CPU has a
+// dot product of bytes, else 2 (16 bits). With bytes, those of x may carry V_BIAS, which makes them unsigned.
 #pragma once
 
 #include "vec.h"
 
 #if defined(MRA_STEP) // tests run the code of CPUs other than their own
 #    define V_STEP MRA_STEP
-#elif (VL == 16 && defined(__AVX512VNNI__)) || (VL == 8 && (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__)))) \
-    || (VL == 4 && defined(__ARM_FEATURE_DOTPROD))
+#elif (VL == 16 && defined(__AVX512VNNI__)) || \
+    (VL == 8 && (defined(__AVXVNNI__) || (defined(__AVX512VNNI__) && defined(__AVX512VL__)))) || \
+    (VL == 4 && defined(__ARM_FEATURE_DOTPROD))
 #    define V_STEP 4
 #else
 #    define V_STEP 2
@@ -19,38 +20,45 @@
 #    define V_BIAS 128
 #endif
 
-typedef int16_t v16 __attribute__((vector_size(4*VL)));
-typedef int8_t  v8  __attribute__((vector_size(4*VL)));
-typedef int32_t viu __attribute__((vector_size(4*VL), aligned(4), may_alias));
+typedef int16_t v16 __attribute__((vector_size(4 * VL)));
+typedef int8_t v8 __attribute__((vector_size(4 * VL)));
+typedef int32_t viu __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 
-INL vi   v_load_i(const void * p)    { return *(const viu *) p; }
-INL void v_store_i(void * p, vi v)   { *(viu *) p = v; }
-INL vi   v_set1_i(int32_t x)         { return x - (vi){0}; }
-INL vi   v_max_i(vi a, vi b)         { const vi m = a > b; return (a & m) | (b & ~m); }
-INL vf   v_to_float(vi x)            { return __builtin_convertvector(x, vf); }
+INL vi v_load_i(const void * p) { return *(const viu *) p; }
+INL void v_store_i(void * p, vi v) { *(viu *) p = v; }
+INL vi v_set1_i(int32_t x) { return x - (vi) { 0 }; }
+INL vi v_max_i(vi a, vi b) {
+    const vi m = a > b;
+    return (a & m) | (b & ~m);
+}
+INL vf v_to_float(vi x) { return __builtin_convertvector(x, vf); }
 // nearest integer of |x| < 2^22
-INL vi   v_round(vf x)               { return (vi) (x + v_set1(12582912.0f)) - 0x4b400000; }
+INL vi v_round(vf x) { return (vi) (x + v_set1(12582912.0f)) - 0x4b400000; }
 
 // the low halves of the elements of a, then of b
 #if VL == 16
 INL v16 v_narrow_16(vi a, vi b) {
-    return __builtin_shufflevector((v16) a, (v16) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
-        32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62);
+    return __builtin_shufflevector((v16) a, (v16) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34,
+        36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62);
 }
 INL v8 v_narrow_8(v16 a, v16 b) {
-    return __builtin_shufflevector((v8) a, (v8) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
-        32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62, 64, 66, 68, 70, 72, 74, 76, 78, 80, 82, 84, 86, 88, 90, 92, 94,
-        96, 98, 100, 102, 104, 106, 108, 110, 112, 114, 116, 118, 120, 122, 124, 126);
+    return __builtin_shufflevector((v8) a, (v8) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34,
+        36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62, 64, 66, 68, 70, 72, 74, 76, 78, 80, 82, 84, 86, 88, 90,
+        92, 94, 96, 98, 100, 102, 104, 106, 108, 110, 112, 114, 116, 118, 120, 122, 124, 126);
 }
 #elif VL == 8
-INL v16 v_narrow_16(vi a, vi b) { return __builtin_shufflevector((v16) a, (v16) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30); }
-INL v8  v_narrow_8(v16 a, v16 b) {
-    return __builtin_shufflevector((v8) a, (v8) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
-        32, 34, 36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62);
+INL v16 v_narrow_16(vi a, vi b) {
+    return __builtin_shufflevector((v16) a, (v16) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+INL v8 v_narrow_8(v16 a, v16 b) {
+    return __builtin_shufflevector((v8) a, (v8) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34,
+        36, 38, 40, 42, 44, 46, 48, 50, 52, 54, 56, 58, 60, 62);
 }
 #else
-INL v16 v_narrow_16(vi a, vi b)  { return __builtin_shufflevector((v16) a, (v16) b, 0, 2, 4, 6, 8, 10, 12, 14); }
-INL v8  v_narrow_8(v16 a, v16 b) { return __builtin_shufflevector((v8) a, (v8) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30); }
+INL v16 v_narrow_16(vi a, vi b) { return __builtin_shufflevector((v16) a, (v16) b, 0, 2, 4, 6, 8, 10, 12, 14); }
+INL v8 v_narrow_8(v16 a, v16 b) {
+    return __builtin_shufflevector((v8) a, (v8) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
 #endif
 
 // 2*VL bytes, sign extended
@@ -60,7 +68,7 @@ INL v16 v_widen_8(const int8_t * p) {
 #elif VL == 8
     return (v16) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *) p));
 #else
-    typedef int8_t half8 __attribute__((vector_size(2*VL)));
+    typedef int8_t half8 __attribute__((vector_size(2 * VL)));
     half8 h;
     memcpy(&h, p, sizeof(h));
     return __builtin_convertvector(h, v16);
@@ -78,7 +86,7 @@ INL v16 v_mul_q15(v16 a, v16 b) {
 #elif defined(__aarch64__)
     return (v16) vqrdmulhq_s16((int16x8_t) a, (int16x8_t) b);
 #else
-    UNROLL for (int i = 0; i < 2*VL; i++) a[i] = (int16_t) ((a[i]*b[i] + (1 << 14)) >> 15);
+    UNROLL for (int i = 0; i < 2 * VL; i++) a[i] = (int16_t) ((a[i] * b[i] + (1 << 14)) >> 15);
     return a;
 #endif
 }
@@ -103,10 +111,10 @@ INL vi v_dot(vi acc, vi x, vi w) {
 #elif V_STEP == 4 && defined(__ARM_FEATURE_DOTPROD)
     return (vi) vdotq_s32((int32x4_t) acc, (int8x16_t) x, (int8x16_t) w);
 #elif V_STEP == 2
-    return acc + (x << 16 >> 16)*(w << 16 >> 16) + (x >> 16)*(w >> 16);
+    return acc + (x << 16 >> 16) * (w << 16 >> 16) + (x >> 16) * (w >> 16);
 #else
     vi r = acc;
-    UNROLL for (int i = 0; i < 4; i++) r += ((x >> 8*i) & 255)*(w << (24 - 8*i) >> 24);
+    UNROLL for (int i = 0; i < 4; i++) r += ((x >> 8 * i) & 255) * (w << (24 - 8 * i) >> 24);
     return r;
 #endif
 }

@@ -40,31 +40,35 @@
 #    define UNROLL _Pragma("GCC unroll 16")
 #endif
 
-typedef float   vf  __attribute__((vector_size(4*VL)));
-typedef int32_t vi  __attribute__((vector_size(4*VL)));
-typedef float   vfu __attribute__((vector_size(4*VL), aligned(4), may_alias));
+typedef float vf __attribute__((vector_size(4 * VL)));
+typedef int32_t vi __attribute__((vector_size(4 * VL)));
+typedef float vfu __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 
-INL vf   v_set1(float x)           { return x - (vf){0}; }
-INL vf   v_load(const float * p)   { return *(const vfu *) p; }
-INL void v_store(float * p, vf v)  { *(vfu *) p = v; }
-INL vf   v_fma(vf a, vf b, vf c)   { return a*b + c; } // needs -ffp-contract=fast
+INL vf v_set1(float x) { return x - (vf) { 0 }; }
+INL vf v_load(const float * p) { return *(const vfu *) p; }
+INL void v_store(float * p, vf v) { *(vfu *) p = v; }
+INL vf v_fma(vf a, vf b, vf c) { return a * b + c; } // needs -ffp-contract=fast
 
-// v_max, v_min; v_ge: bit i is a[i] >= b[i], false for NaN; v_compress: writes base + i for the set bits, returns past the last
+// v_max, v_min; v_ge: bit i is a[i] >= b[i], false for NaN; v_compress: writes base + i for the set bits, returns past
+// the last
 #if VL == 16 && defined(__AVX512F__)
-INL vf       v_max(vf a, vf b) { return (vf) _mm512_max_ps((__m512) a, (__m512) b); }
-INL vf       v_min(vf a, vf b) { return (vf) _mm512_min_ps((__m512) a, (__m512) b); }
-INL unsigned v_ge(vf a, vf b)  { return _mm512_cmp_ps_mask((__m512) a, (__m512) b, _CMP_GE_OQ); }
+INL vf v_max(vf a, vf b) { return (vf) _mm512_max_ps((__m512) a, (__m512) b); }
+INL vf v_min(vf a, vf b) { return (vf) _mm512_min_ps((__m512) a, (__m512) b); }
+INL unsigned v_ge(vf a, vf b) { return _mm512_cmp_ps_mask((__m512) a, (__m512) b, _CMP_GE_OQ); }
 INL int32_t * v_compress(int32_t * dst, int base, unsigned mask) {
     const __m512i iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    _mm512_storeu_si512(dst, _mm512_maskz_compress_epi32((__mmask16) mask, _mm512_add_epi32(iota, _mm512_set1_epi32(base))));
+    _mm512_storeu_si512(
+        dst, _mm512_maskz_compress_epi32((__mmask16) mask, _mm512_add_epi32(iota, _mm512_set1_epi32(base))));
     return dst + __builtin_popcount(mask);
 }
 #elif VL == 8
-INL vf       v_max(vf a, vf b) { return (vf) _mm256_max_ps((__m256) a, (__m256) b); }
-INL vf       v_min(vf a, vf b) { return (vf) _mm256_min_ps((__m256) a, (__m256) b); }
-INL unsigned v_ge(vf a, vf b)  { return (unsigned) _mm256_movemask_ps(_mm256_cmp_ps((__m256) a, (__m256) b, _CMP_GE_OQ)); }
+INL vf v_max(vf a, vf b) { return (vf) _mm256_max_ps((__m256) a, (__m256) b); }
+INL vf v_min(vf a, vf b) { return (vf) _mm256_min_ps((__m256) a, (__m256) b); }
+INL unsigned v_ge(vf a, vf b) {
+    return (unsigned) _mm256_movemask_ps(_mm256_cmp_ps((__m256) a, (__m256) b, _CMP_GE_OQ));
+}
 INL int32_t * v_compress(int32_t * dst, int base, unsigned mask) {
-    const uint64_t bytes = _pdep_u64(mask, 0x0101010101010101u)*0xff;
+    const uint64_t bytes = _pdep_u64(mask, 0x0101010101010101u) * 0xff;
     const uint64_t lanes = _pext_u64(0x0706050403020100u, bytes);
     _mm256_storeu_si256((__m256i *) dst,
         _mm256_add_epi32(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long) lanes)), _mm256_set1_epi32(base)));
@@ -72,32 +76,49 @@ INL int32_t * v_compress(int32_t * dst, int base, unsigned mask) {
 }
 #else
 #    if VL == 4 && defined(__SSE2__)
-INL vf       v_max(vf a, vf b) { return (vf) _mm_max_ps((__m128) a, (__m128) b); }
-INL vf       v_min(vf a, vf b) { return (vf) _mm_min_ps((__m128) a, (__m128) b); }
-INL unsigned v_ge(vf a, vf b)  { return (unsigned) _mm_movemask_ps(_mm_cmpge_ps((__m128) a, (__m128) b)); }
+INL vf v_max(vf a, vf b) { return (vf) _mm_max_ps((__m128) a, (__m128) b); }
+INL vf v_min(vf a, vf b) { return (vf) _mm_min_ps((__m128) a, (__m128) b); }
+INL unsigned v_ge(vf a, vf b) { return (unsigned) _mm_movemask_ps(_mm_cmpge_ps((__m128) a, (__m128) b)); }
 #    else
-INL vf       v_max(vf a, vf b) { const vi m = a > b; return (vf) ((m & (vi) a) | (~m & (vi) b)); }
-INL vf       v_min(vf a, vf b) { const vi m = a < b; return (vf) ((m & (vi) a) | (~m & (vi) b)); }
-INL unsigned v_ge(vf a, vf b)  { const vi m = a >= b; unsigned r = 0; UNROLL for (int i = 0; i < VL; i++) r |= (unsigned) m[i] & 1u << i; return r; }
+INL vf v_max(vf a, vf b) {
+    const vi m = a > b;
+    return (vf) ((m & (vi) a) | (~m & (vi) b));
+}
+INL vf v_min(vf a, vf b) {
+    const vi m = a < b;
+    return (vf) ((m & (vi) a) | (~m & (vi) b));
+}
+INL unsigned v_ge(vf a, vf b) {
+    const vi m = a >= b;
+    unsigned r = 0;
+    UNROLL for (int i = 0; i < VL; i++) r |= (unsigned) m[i] & 1u << i;
+    return r;
+}
 #    endif
 INL int32_t * v_compress(int32_t * dst, int base, unsigned mask) {
-    for (int i = 0; i < VL; i++) { *dst = base + i; dst += mask >> i & 1; }
+    for (int i = 0; i < VL; i++) {
+        *dst = base + i;
+        dst += mask >> i & 1;
+    }
     return dst;
 }
 #endif
 
-INL float v_hmax(vf a) { float r = a[0]; UNROLL for (int i = 1; i < VL; i++) r = a[i] > r ? a[i] : r; return r; }
+INL float v_hmax(vf a) {
+    float r = a[0];
+    UNROLL for (int i = 1; i < VL; i++) r = a[i] > r ? a[i] : r;
+    return r;
+}
 // a tree, so that the sum of VL partial sums is one order of additions on every compiler
 INL float v_hsum(vf a) {
     float t[VL];
     v_store(t, a);
-    UNROLL for (int s = VL/2; s > 0; s /= 2) {
-        UNROLL for (int i = 0; i < s; i++) t[i] += t[i + s];
-    }
+    UNROLL for (int s = VL / 2; s > 0; s /= 2) { UNROLL for (int i = 0; i < s; i++) t[i] += t[i + s]; }
     return t[0];
 }
 
-// 2^x for x <= 0, relative error 4e-8 plus rounding; exactly 0 from -127 on, also for -inf. NaN stays NaN on x86 by operand order of max.
+// 2^x for x <= 0, relative error 4e-8 plus rounding; exactly 0 from -127 on, also for -inf. NaN stays NaN on x86 by
+// operand order of max.
 INL vf v_exp2(vf x) {
     x = v_max(v_set1(-127.0f), x);
     const vf magic = v_set1(12582912.0f);        // 1.5 * 2^23: adding it rounds to nearest
@@ -112,23 +133,32 @@ INL vf v_exp2(vf x) {
 }
 
 // Transposes r as a VL x VL matrix: swaps the off-diagonal s x s blocks for s = VL/2 .. 1
-#define V_SWAP(s, LO, HI) do { UNROLL for (int i = 0; i < VL; i++) if (!(i & (s))) { \
-        const vf a = r[i], b = r[i + (s)]; \
-        r[i] = __builtin_shufflevector(a, b, LO); r[i + (s)] = __builtin_shufflevector(a, b, HI); } } while (0)
+#define V_SWAP(s, LO, HI) \
+    do { \
+        UNROLL for (int i = 0; i < VL; i++) if (!(i & (s))) { \
+            const vf a = r[i], b = r[i + (s)]; \
+            r[i] = __builtin_shufflevector(a, b, LO); \
+            r[i + (s)] = __builtin_shufflevector(a, b, HI); \
+        } \
+    } while (0)
 #define V_LIST(...) __VA_ARGS__
 INL void v_transpose(vf * r) {
 #if VL == 16
-    V_SWAP(8, V_LIST(0,1,2,3,4,5,6,7,16,17,18,19,20,21,22,23), V_LIST(8,9,10,11,12,13,14,15,24,25,26,27,28,29,30,31));
-    V_SWAP(4, V_LIST(0,1,2,3,16,17,18,19,8,9,10,11,24,25,26,27), V_LIST(4,5,6,7,20,21,22,23,12,13,14,15,28,29,30,31));
-    V_SWAP(2, V_LIST(0,1,16,17,4,5,20,21,8,9,24,25,12,13,28,29), V_LIST(2,3,18,19,6,7,22,23,10,11,26,27,14,15,30,31));
-    V_SWAP(1, V_LIST(0,16,2,18,4,20,6,22,8,24,10,26,12,28,14,30), V_LIST(1,17,3,19,5,21,7,23,9,25,11,27,13,29,15,31));
+    V_SWAP(8, V_LIST(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
+        V_LIST(8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31));
+    V_SWAP(4, V_LIST(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
+        V_LIST(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31));
+    V_SWAP(2, V_LIST(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
+        V_LIST(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));
+    V_SWAP(1, V_LIST(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
+        V_LIST(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31));
 #elif VL == 8
-    V_SWAP(4, V_LIST(0,1,2,3,8,9,10,11), V_LIST(4,5,6,7,12,13,14,15));
-    V_SWAP(2, V_LIST(0,1,8,9,4,5,12,13), V_LIST(2,3,10,11,6,7,14,15));
-    V_SWAP(1, V_LIST(0,8,2,10,4,12,6,14), V_LIST(1,9,3,11,5,13,7,15));
+    V_SWAP(4, V_LIST(0, 1, 2, 3, 8, 9, 10, 11), V_LIST(4, 5, 6, 7, 12, 13, 14, 15));
+    V_SWAP(2, V_LIST(0, 1, 8, 9, 4, 5, 12, 13), V_LIST(2, 3, 10, 11, 6, 7, 14, 15));
+    V_SWAP(1, V_LIST(0, 8, 2, 10, 4, 12, 6, 14), V_LIST(1, 9, 3, 11, 5, 13, 7, 15));
 #else
-    V_SWAP(2, V_LIST(0,1,4,5), V_LIST(2,3,6,7));
-    V_SWAP(1, V_LIST(0,4,2,6), V_LIST(1,5,3,7));
+    V_SWAP(2, V_LIST(0, 1, 4, 5), V_LIST(2, 3, 6, 7));
+    V_SWAP(1, V_LIST(0, 4, 2, 6), V_LIST(1, 5, 3, 7));
 #endif
 }
 
@@ -143,7 +173,7 @@ INL vf v_load_f16(const uint16_t * p) {
 #else
     vi h;
     UNROLL for (int i = 0; i < VL; i++) h[i] = p[i];
-    const vf mag = (vf) ((h & 0x7fff) << 13)*v_set1(0x1p112f);
+    const vf mag = (vf) ((h & 0x7fff) << 13) * v_set1(0x1p112f);
     const vi special = (vi) ((h & 0x7c00) == 0x7c00) & 0x7f800000;
     return (vf) ((vi) mag | special | ((h & 0x8000) << 16));
 #endif

@@ -2,27 +2,33 @@
 #include "cells.cuh"
 #include "cuda.h"
 
-enum { THREADS = 128, WARPS = THREADS/MRA_WARP };
+enum { THREADS = 128, WARPS = THREADS / MRA_WARP };
 
 struct coarse_args {
-    struct level   level;
+    struct level level;
     struct strided refined, v, state; // state.data NULL: the coarsest level
-    float *        dst;               // [n_batch][n_head][n_bq][dv + 2]
-    int            dv, n_head, group, per_row; // group: heads per head of v; per_row: threads that share a row of v, 4 channels each; a power of two
-    bool           aligned;
+    float * dst;                      // [n_batch][n_head][n_bq][dv + 2]
+    int dv, n_head, group,
+        per_row; // group: heads per head of v; per_row: threads that share a row of v, 4 channels each; a power of two
+    bool aligned;
 };
 
 // is col among id[0..n), ascending?
 MRA_DEVICE bool has_column(const int32_t * id, int n, int col) {
     int lo = 0;
     while (n > 0) {
-        const int half_n = n/2;
-        if (id[lo + half_n] < col) { lo += half_n + 1; n -= half_n + 1; } else if (id[lo + half_n] > col) n = half_n; else return true;
+        const int half_n = n / 2;
+        if (id[lo + half_n] < col) {
+            lo += half_n + 1;
+            n -= half_n + 1;
+        } else if (id[lo + half_n] > col) n = half_n;
+        else return true;
     }
     return false;
 }
 
-// One block of threads per row of cells, THREADS cells at a time: a thread has a cell's weight, then groups of per_row threads add rows of v.
+// One block of threads per row of cells, THREADS cells at a time: a thread has a cell's weight, then groups of per_row
+// threads add rows of v.
 __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_args a) {
     MRA_SHARED(float, weight, THREADS);
     MRA_SHARED(int, column, THREADS);
@@ -30,19 +36,19 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
     MRA_SHARED(float, warp_sum, WARPS);
     MRA_SHARED(float4, part, THREADS);
     const struct level & l = a.level;
-    const int x = blockIdx.x % l.n_bq, head = blockIdx.x/l.n_bq % a.n_head, batch = blockIdx.x/l.n_bq/a.n_head;
-    const int warp = threadIdx.x/MRA_WARP, lane = threadIdx.x % MRA_WARP;
-    const int group = threadIdx.x/a.per_row, n_group = THREADS/a.per_row, c = threadIdx.x % a.per_row*4;
+    const int x = blockIdx.x % l.n_bq, head = blockIdx.x / l.n_bq % a.n_head, batch = blockIdx.x / l.n_bq / a.n_head;
+    const int warp = threadIdx.x / MRA_WARP, lane = threadIdx.x % MRA_WARP;
+    const int group = threadIdx.x / a.per_row, n_group = THREADS / a.per_row, c = threadIdx.x % a.per_row * 4;
     const struct mra_len len = length_at(l.len, batch, l.n_q, l.n_k);
     const struct cell_row r = cells_of(l, x, head, batch, len);
-    const int32_t * list = list_of(a.refined, head, batch), * taken = list + l.n_bq + 1 + list[x];
+    const int32_t *list = list_of(a.refined, head, batch), *taken = list + l.n_bq + 1 + list[x];
     const int n_taken = list[x + 1] - list[x];
-    float * out = a.dst + (int64_t) blockIdx.x*(a.dv + 2);
+    float * out = a.dst + (int64_t) blockIdx.x * (a.dv + 2);
 
     float max = -INFINITY, sum = 0;
     float4 o = make_float4(0, 0, 0, 0);
     if (a.state.data && x < mra_div_up(len.n_q, l.h)) {
-        const float * s = row_of(a.state, x/l.rh, head, batch);
+        const float * s = row_of(a.state, x / l.rh, head, batch);
         max = s[a.dv];
         sum = s[a.dv + 1];
         if (group == 0 && c < a.dv) o = load4(s + c, false);
@@ -55,25 +61,26 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
         if (lane == 0) warp_max[warp] = top;
         __syncthreads();
         float next = max;
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < WARPS; i++) next = fmaxf(next, warp_max[i]);
         const float base = next > -INFINITY ? next : 0; // nothing so far: all weights are 0
-        const float corr = expf(max - base), w = s == -INFINITY ? 0 : mra_min(l.g, len.n_k - col*l.g)*expf(s - base);
+        const float corr = expf(max - base),
+                    w = s == -INFINITY ? 0 : mra_min(l.g, len.n_k - col * l.g) * expf(s - base);
         const float w_sum = mra_warp_sum(w);
         if (lane == 0) warp_sum[warp] = w_sum;
         weight[threadIdx.x] = w;
         column[threadIdx.x] = col;
         __syncthreads();
-        max  = next;
+        max = next;
         sum *= corr;
-        #pragma unroll
+#pragma unroll
         for (int i = 0; i < WARPS; i++) sum += warp_sum[i];
-        o = make_float4(o.x*corr, o.y*corr, o.z*corr, o.w*corr);
+        o = make_float4(o.x * corr, o.y * corr, o.z * corr, o.w * corr);
         const int n = mra_min(THREADS, r.n - t0);
         for (int j = group; c < a.dv && j < n; j += n_group) {
             const float f = weight[j];
             if (f == 0) continue; // refined: its mean need not be finite
-            const float4 v = load4(row_of(a.v, column[j], head/a.group, batch) + c, a.aligned);
+            const float4 v = load4(row_of(a.v, column[j], head / a.group, batch) + c, a.aligned);
             o = make_float4(fmaf(f, v.x, o.x), fmaf(f, v.y, o.y), fmaf(f, v.z, o.z), fmaf(f, v.w, o.w));
         }
     }
@@ -81,36 +88,46 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
     __syncthreads();
     if (group == 0 && c < a.dv) {
         for (int i = 1; i < n_group; i++) {
-            const float4 p = part[i*a.per_row + threadIdx.x];
+            const float4 p = part[i * a.per_row + threadIdx.x];
             o = make_float4(o.x + p.x, o.y + p.y, o.z + p.z, o.w + p.w);
         }
-        out[c] = o.x; out[c + 1] = o.y; out[c + 2] = o.z; out[c + 3] = o.w;
+        out[c] = o.x;
+        out[c + 1] = o.y;
+        out[c + 2] = o.z;
+        out[c + 3] = o.w;
     }
-    if (threadIdx.x == 0) { out[a.dv] = max; out[a.dv + 1] = sum; }
+    if (threadIdx.x == 0) {
+        out[a.dv] = max;
+        out[a.dv + 1] = sum;
+    }
 }
 
-bool mra_cuda_supports_coarse(const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
-    (void) p; (void) n_src;
-    return src[2].ne[0] % 4 == 0 && src[2].ne[0] <= 4*THREADS && dst->ne[1]*dst->ne[2]*dst->ne[3] <= INT32_MAX;
+bool mra_cuda_supports_coarse(
+    const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
+    (void) p;
+    (void) n_src;
+    return src[2].ne[0] % 4 == 0 && src[2].ne[0] <= 4 * THREADS && dst->ne[1] * dst->ne[2] * dst->ne[3] <= INT32_MAX;
 }
 
-int mra_cuda_coarse(const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
+int mra_cuda_coarse(
+    const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     (void) n_src;
     int at = 3;
-    const struct mra_tensor & scores = src[0], & v = src[2];
-    const struct mra_tensor * parents = next_source(p, MRA_HAS_PARENTS, src, &at), * state = next_source(p, MRA_HAS_STATE, src, &at);
+    const struct mra_tensor &scores = src[0], &v = src[2];
+    const struct mra_tensor *parents = next_source(p, MRA_HAS_PARENTS, src, &at),
+                            *state = next_source(p, MRA_HAS_STATE, src, &at);
     const struct mra_tensor * lengths = next_source(p, MRA_HAS_LENGTHS, src, &at);
     struct coarse_args a = {};
-    a.level   = level_of(p->u.coarse.shape, p->u.coarse.n_q, p->u.coarse.n_k, &scores, parents, lengths, scores.ne[3]);
+    a.level = level_of(p->u.coarse.shape, p->u.coarse.n_q, p->u.coarse.n_k, &scores, parents, lengths, scores.ne[3]);
     a.refined = strided_of(src[1]);
-    a.v       = strided_of(v);
+    a.v = strided_of(v);
     if (state) a.state = strided_of(*state);
-    a.dst     = (float *) dst.data;
-    a.dv      = (int) v.ne[0];
-    a.n_head  = (int) scores.ne[2];
-    a.group   = (int) (scores.ne[2]/v.ne[2]);
+    a.dst = (float *) dst.data;
+    a.dv = (int) v.ne[0];
+    a.n_head = (int) scores.ne[2];
+    a.group = (int) (scores.ne[2] / v.ne[2]);
     a.aligned = aligned16(v);
     a.per_row = 1;
-    while (a.per_row*4 < a.dv) a.per_row *= 2;
-    return MRA_LAUNCH(coarse_kernel, (unsigned) (dst.ne[1]*dst.ne[2]*dst.ne[3]), THREADS, 0, stream, a);
+    while (a.per_row * 4 < a.dv) a.per_row *= 2;
+    return MRA_LAUNCH(coarse_kernel, (unsigned) (dst.ne[1] * dst.ne[2] * dst.ne[3]), THREADS, 0, stream, a);
 }

@@ -1,8 +1,8 @@
 // The operators on a CUDA device: calls without ggml's and without CUDA's types.
 //
 // Pointers in struct mra_tensor are device memory of the current device; what a call starts is ordered by `stream`
-// (a cudaStream_t, NULL: the default one) and has not ended when it returns. src: the node's sources in their order, optional ones
-// left out, so that n_src counts what there is.
+// (a cudaStream_t, NULL: the default one) and has not ended when it returns. src: the node's sources in their order,
+// optional ones left out, so that n_src counts what there is.
 #pragma once
 
 #include "../node-params.h"
@@ -16,17 +16,21 @@ extern "C" {
 enum { MRA_CUDA_OK = 0, MRA_CUDA_UNSUPPORTED = -1 }; // other values: a cudaError_t
 
 // Can this node run here? Looks at parameters, types, shapes and strides, never at data, which may still be NULL.
-bool mra_cuda_supports(const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src);
+bool mra_cuda_supports(
+    const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src);
 
 // Starts the node. MRA_CUDA_OK or an error code.
-int mra_cuda_run(const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream);
+int mra_cuda_run(
+    const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream);
 
 const char * mra_cuda_message(int code);
 
 // One pair per kind, behind the two calls above.
 #define MRA_CUDA_KIND(kind) \
-    bool mra_cuda_supports_##kind(const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src); \
-    int  mra_cuda_##kind(const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream)
+    bool mra_cuda_supports_##kind( \
+        const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src); \
+    int mra_cuda_##kind( \
+        const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream)
 MRA_CUDA_KIND(pool);
 MRA_CUDA_KIND(score);
 MRA_CUDA_KIND(topk);

@@ -1,95 +1,123 @@
-// The pack node on the device: K and V in F16 where they are not already, and for the columns frame, per block of g keys, channel minima, maxima
-// and means of the keys and means of the values.
+// The pack node on the device: K and V in F16 where they are not already, and for the columns frame, per block of g
+// keys, channel minima, maxima and means of the keys and means of the values.
 #include "cuda.h"
 #include "sequence.cuh"
 
 enum { COPY_THREADS = 256, STAT_WARPS = 4, STAT_BLOCKS = 8, STAT_CHANNELS = 16 };
 
 // 4 channels; aligned: to the size of all of them
-MRA_DEVICE float4 load4(const float * x, bool aligned) { return aligned ? *(const float4 *) x : make_float4(x[0], x[1], x[2], x[3]); }
+MRA_DEVICE float4 load4(const float * x, bool aligned) {
+    return aligned ? *(const float4 *) x : make_float4(x[0], x[1], x[2], x[3]);
+}
 MRA_DEVICE float4 load4(const half * x, bool aligned) {
     half h[4];
-    if (aligned) *(uint2 *) h = *(const uint2 *) x; else for (int i = 0; i < 4; i++) h[i] = x[i];
+    if (aligned) *(uint2 *) h = *(const uint2 *) x;
+    else
+        for (int i = 0; i < 4; i++) h[i] = x[i];
     return make_float4(__half2float(h[0]), __half2float(h[1]), __half2float(h[2]), __half2float(h[3]));
 }
-template <class T> MRA_DEVICE bool aligned4(const struct mra_tensor & x) { return ((uintptr_t) x.data | x.nb[1] | x.nb[2] | x.nb[3])%(4*sizeof(T)) == 0; }
-
-// dst [n_batch][n_head][n_row][d] = x in F16; a thread has 4 channels of a row
-template <class T> __global__ void __launch_bounds__(COPY_THREADS) pack_copy(const struct mra_tensor x, half * dst, const struct attn_args a, int64_t n) {
-    const int64_t i = (int64_t) blockIdx.x*COPY_THREADS + threadIdx.x;
-    if (i >= n) return;
-    const int64_t chunks = x.ne[0]/4, row = i/chunks, t = row%x.ne[1], h = row/x.ne[1]%x.ne[2], b = row/x.ne[1]/x.ne[2];
-    if (!(a.node.flags & MRA_IS_STARTS) && t >= sequence_of(a, (int) b).n_k) return; // padding is not read
-    const float4 y = load4((const T *) (x.data + t*x.nb[1] + h*x.nb[2] + b*x.nb[3]) + i%chunks*4, aligned4<T>(x));
-    *(uint2 *) (dst + i*4) = make_uint2(mra_pack_half2(y.x, y.y), mra_pack_half2(y.z, y.w));
+template <class T> MRA_DEVICE bool aligned4(const struct mra_tensor & x) {
+    return ((uintptr_t) x.data | x.nb[1] | x.nb[2] | x.nb[3]) % (4 * sizeof(T)) == 0;
 }
 
-MRA_DEVICE float4 min4(float4 a, float4 b) { return make_float4(fminf(a.x, b.x), fminf(a.y, b.y), fminf(a.z, b.z), fminf(a.w, b.w)); }
-MRA_DEVICE float4 max4(float4 a, float4 b) { return make_float4(fmaxf(a.x, b.x), fmaxf(a.y, b.y), fmaxf(a.z, b.z), fmaxf(a.w, b.w)); }
-MRA_DEVICE float4 add4(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
-MRA_DEVICE void   store_column(float * at, float4 x) { at[0] = x.x; at[MRA_DEVICE_PANEL] = x.y; at[2*MRA_DEVICE_PANEL] = x.z; at[3*MRA_DEVICE_PANEL] = x.w; }
+// dst [n_batch][n_head][n_row][d] = x in F16; a thread has 4 channels of a row
+template <class T>
+__global__ void __launch_bounds__(COPY_THREADS)
+    pack_copy(const struct mra_tensor x, half * dst, const struct attn_args a, int64_t n) {
+    const int64_t i = (int64_t) blockIdx.x * COPY_THREADS + threadIdx.x;
+    if (i >= n) return;
+    const int64_t chunks = x.ne[0] / 4, row = i / chunks, t = row % x.ne[1], h = row / x.ne[1] % x.ne[2],
+                  b = row / x.ne[1] / x.ne[2];
+    if (!(a.node.flags & MRA_IS_STARTS) && t >= sequence_of(a, (int) b).n_k) return; // padding is not read
+    const float4 y = load4(
+        (const T *) (x.data + t * x.nb[1] + h * x.nb[2] + b * x.nb[3]) + i % chunks * 4, aligned4<T>(x));
+    *(uint2 *) (dst + i * 4) = make_uint2(mra_pack_half2(y.x, y.y), mra_pack_half2(y.z, y.w));
+}
 
-// A warp has 16 channels, of K or of V, of 8 key blocks: lane l channels 4*(l/8).. of block l%8, so that both what it reads and what it writes are
-// whole sectors.
-template <class T> __global__ void __launch_bounds__(STAT_WARPS*MRA_WARP) pack_stat(const struct attn_args a, int n_group) {
-    const int lane = threadIdx.x%MRA_WARP, d = (int) a.k.ne[0], dv = (int) a.v.ne[0], n_head = (int) a.k.ne[2];
+MRA_DEVICE float4 min4(float4 a, float4 b) {
+    return make_float4(fminf(a.x, b.x), fminf(a.y, b.y), fminf(a.z, b.z), fminf(a.w, b.w));
+}
+MRA_DEVICE float4 max4(float4 a, float4 b) {
+    return make_float4(fmaxf(a.x, b.x), fmaxf(a.y, b.y), fmaxf(a.z, b.z), fmaxf(a.w, b.w));
+}
+MRA_DEVICE float4 add4(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
+MRA_DEVICE void store_column(float * at, float4 x) {
+    at[0] = x.x;
+    at[MRA_DEVICE_PANEL] = x.y;
+    at[2 * MRA_DEVICE_PANEL] = x.z;
+    at[3 * MRA_DEVICE_PANEL] = x.w;
+}
+
+// A warp has 16 channels, of K or of V, of 8 key blocks: lane l channels 4*(l/8).. of block l%8, so that both what it
+// reads and what it writes are whole sectors.
+template <class T>
+__global__ void __launch_bounds__(STAT_WARPS * MRA_WARP) pack_stat(const struct attn_args a, int n_group) {
+    const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], dv = (int) a.v.ne[0], n_head = (int) a.k.ne[2];
     const int k_parts = mra_div_up(d, STAT_CHANNELS), parts = k_parts + mra_div_up(dv, STAT_CHANNELS);
-    int64_t item = (int64_t) blockIdx.x*STAT_WARPS + threadIdx.x/MRA_WARP;
-    const int part = (int) (item%parts), y = (int) (item/parts%n_group)*STAT_BLOCKS + lane%STAT_BLOCKS;
-    item /= (int64_t) parts*n_group;
-    const int head = (int) (item%n_head), is = (int) (item/n_head);
-    if (item/n_head >= a.n_seq) return;
+    int64_t item = (int64_t) blockIdx.x * STAT_WARPS + threadIdx.x / MRA_WARP;
+    const int part = (int) (item % parts), y = (int) (item / parts % n_group) * STAT_BLOCKS + lane % STAT_BLOCKS;
+    item /= (int64_t) parts * n_group;
+    const int head = (int) (item % n_head), is = (int) (item / n_head);
+    if (item / n_head >= a.n_seq) return;
     const struct sequence s = sequence_of(a, is);
-    if (s.exact || (int64_t) y*s.plan.g >= s.n_k) return;
+    if (s.exact || (int64_t) y * s.plan.g >= s.n_k) return;
     const bool of_k = part < k_parts;
-    const int first = y*s.plan.g, n = min(s.plan.g, s.n_k - first), c = (of_k ? part : part - k_parts)*STAT_CHANNELS + lane/STAT_BLOCKS*4;
+    const int first = y * s.plan.g, n = min(s.plan.g, s.n_k - first),
+              c = (of_k ? part : part - k_parts) * STAT_CHANNELS + lane / STAT_BLOCKS * 4;
     if (c >= (of_k ? d : dv)) return;
     const struct mra_tensor & x = of_k ? a.k : a.v;
-    const char * from = row_at(x, s, head, first) + c*sizeof(T);
+    const char * from = row_at(x, s, head, first) + c * sizeof(T);
     const bool aligned = aligned4<T>(x);
     float4 lo = load4((const T *) from, aligned), hi = lo, sum = lo;
     for (int j = 1; j < n; j++) {
-        const float4 v = load4((const T *) (from + j*x.nb[1]), aligned);
-        lo = min4(lo, v); hi = max4(hi, v); sum = add4(sum, v);
+        const float4 v = load4((const T *) (from + j * x.nb[1]), aligned);
+        lo = min4(lo, v);
+        hi = max4(hi, v);
+        sum = add4(sum, v);
     }
-    sum = make_float4(sum.x/n, sum.y/n, sum.z/n, sum.w/n);
+    sum = make_float4(sum.x / n, sum.y / n, sum.z / n, sum.w / n);
     const int64_t b = first_block(a, s, is) + y;
     if (of_k) {
-        float * stat = (float *) (a.mem + a.pack.k_stat) + (head*a.pack.n_b + b/MRA_DEVICE_PANEL*MRA_DEVICE_PANEL)*3*d + c*MRA_DEVICE_PANEL + b%MRA_DEVICE_PANEL;
+        float * stat = (float *) (a.mem + a.pack.k_stat) +
+            (head * a.pack.n_b + b / MRA_DEVICE_PANEL * MRA_DEVICE_PANEL) * 3 * d + c * MRA_DEVICE_PANEL +
+            b % MRA_DEVICE_PANEL;
         store_column(stat, lo);
-        store_column(stat + d*MRA_DEVICE_PANEL, hi);
-        store_column(stat + 2*d*MRA_DEVICE_PANEL, sum);
+        store_column(stat + d * MRA_DEVICE_PANEL, hi);
+        store_column(stat + 2 * d * MRA_DEVICE_PANEL, sum);
     } else {
-        *(float4 *) ((float *) (a.mem + a.pack.v_mean) + (head*a.pack.n_b + b)*dv + c) = sum;
+        *(float4 *) ((float *) (a.mem + a.pack.v_mean) + (head * a.pack.n_b + b) * dv + c) = sum;
     }
 }
 
 static struct half_rows rows_of(const struct mra_tensor * x, bool copies, char * copy) {
     struct half_rows r = { x->data, x->nb[1], x->nb[2], x->nb[3] };
     if (!copies) return r;
-    r.data  = copy;
-    r.token = x->ne[0]*2;
-    r.head  = r.token*x->ne[1];
-    r.batch = r.head*x->ne[2];
+    r.data = copy;
+    r.token = x->ne[0] * 2;
+    r.head = r.token * x->ne[1];
+    r.batch = r.head * x->ne[2];
     return r;
 }
 
-int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool columns, const struct mra_tensor * dst, const struct mra_tensor * q,
-        const struct mra_tensor * k, const struct mra_tensor * v, const struct mra_tensor * pack, const struct mra_tensor * lengths) {
-    const bool f16 = k->type == MRA_TENSOR_F16, copies = !mra_device_as_it_lies(f16, k->nb) || !mra_device_as_it_lies(f16, v->nb);
+int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool columns, const struct mra_tensor * dst,
+    const struct mra_tensor * q, const struct mra_tensor * k, const struct mra_tensor * v,
+    const struct mra_tensor * pack, const struct mra_tensor * lengths) {
+    const bool f16 = k->type == MRA_TENSOR_F16,
+               copies = !mra_device_as_it_lies(f16, k->nb) || !mra_device_as_it_lies(f16, v->nb);
     memset(a, 0, sizeof(*a));
-    if (q)       a->q = *q;
-    if (dst)     a->dst = *dst;
+    if (q) a->q = *q;
+    if (dst) a->dst = *dst;
     if (lengths) a->lengths = *lengths;
-    a->k       = *k;
-    a->v       = *v;
-    a->node    = *p;
+    a->k = *k;
+    a->v = *v;
+    a->node = *p;
     a->columns = columns;
-    a->n_seq   = (int) (p->flags & MRA_IS_STARTS ? lengths->ne[0] - 1 : k->ne[3]);
-    a->pack    = mra_device_pack_of(p, columns, copies, (int) k->ne[0], (int) v->ne[0], k->ne[2], k->ne[1]*k->ne[3], a->n_seq);
-    a->mem     = (char *) (((uintptr_t) pack->data + MRA_DEVICE_ALIGN - 1)/MRA_DEVICE_ALIGN*MRA_DEVICE_ALIGN);
-    a->kh      = rows_of(k, copies, a->mem + a->pack.k);
-    a->vh      = rows_of(v, copies, a->mem + a->pack.v);
+    a->n_seq = (int) (p->flags & MRA_IS_STARTS ? lengths->ne[0] - 1 : k->ne[3]);
+    a->pack = mra_device_pack_of(
+        p, columns, copies, (int) k->ne[0], (int) v->ne[0], k->ne[2], k->ne[1] * k->ne[3], a->n_seq);
+    a->mem = (char *) (((uintptr_t) pack->data + MRA_DEVICE_ALIGN - 1) / MRA_DEVICE_ALIGN * MRA_DEVICE_ALIGN);
+    a->kh = rows_of(k, copies, a->mem + a->pack.k);
+    a->vh = rows_of(v, copies, a->mem + a->pack.v);
     if (a->pack.bytes > (size_t) pack->ne[0]) return MRA_CUDA_UNSUPPORTED;
     if ((uintptr_t) a->kh.data % 16 || (uintptr_t) a->vh.data % 16) return MRA_CUDA_UNSUPPORTED; // F16 at an odd place
     return MRA_CUDA_OK;
@@ -99,7 +127,8 @@ static bool is_kv(const struct mra_tensor * k, const struct mra_tensor * v) {
     return k->type == v->type && (k->type == MRA_TENSOR_F32 || k->type == MRA_TENSOR_F16);
 }
 
-bool mra_cuda_supports_pack(const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
+bool mra_cuda_supports_pack(
+    const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
     return n_src == 2 + !!(p->flags & (MRA_HAS_LENGTHS | MRA_IS_STARTS)) && is_kv(&src[0], &src[1]);
 }
@@ -107,22 +136,25 @@ bool mra_cuda_supports_pack(const struct mra_node * p, const struct mra_tensor *
 template <class T> static int pack(const struct attn_args & a, void * stream) {
     for (int i = 0; i < 2 && a.kh.data == a.mem + a.pack.k; i++) {
         const struct mra_tensor & x = i ? a.v : a.k;
-        const int64_t n = x.ne[0]/4*x.ne[1]*x.ne[2]*x.ne[3], blocks = (n + COPY_THREADS - 1)/COPY_THREADS;
+        const int64_t n = x.ne[0] / 4 * x.ne[1] * x.ne[2] * x.ne[3], blocks = (n + COPY_THREADS - 1) / COPY_THREADS;
         if (blocks > INT32_MAX) return MRA_CUDA_UNSUPPORTED;
-        const int rc = MRA_LAUNCH(pack_copy<T>, dim3((unsigned) blocks), dim3(COPY_THREADS), 0, stream, x, (half *) (i ? a.vh.data : a.kh.data), a, n);
+        const int rc = MRA_LAUNCH(pack_copy<T>, dim3((unsigned) blocks), dim3(COPY_THREADS), 0, stream, x,
+            (half *) (i ? a.vh.data : a.kh.data), a, n);
         if (rc != MRA_CUDA_OK) return rc;
     }
     if (!a.columns) return MRA_CUDA_OK;
     const int parts = mra_div_up((int) a.k.ne[0], STAT_CHANNELS) + mra_div_up((int) a.v.ne[0], STAT_CHANNELS);
-    const int n_group = mra_div_up(a.node.u.attn.max_len, 16*STAT_BLOCKS);
-    const int64_t n = ((int64_t) n_group*parts*a.k.ne[2]*a.n_seq + STAT_WARPS - 1)/STAT_WARPS;
+    const int n_group = mra_div_up(a.node.u.attn.max_len, 16 * STAT_BLOCKS);
+    const int64_t n = ((int64_t) n_group * parts * a.k.ne[2] * a.n_seq + STAT_WARPS - 1) / STAT_WARPS;
     if (n > INT32_MAX) return MRA_CUDA_UNSUPPORTED;
-    return MRA_LAUNCH(pack_stat<T>, dim3((unsigned) n), dim3(STAT_WARPS*MRA_WARP), 0, stream, a, n_group);
+    return MRA_LAUNCH(pack_stat<T>, dim3((unsigned) n), dim3(STAT_WARPS * MRA_WARP), 0, stream, a, n_group);
 }
 
-int mra_cuda_pack(const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
+int mra_cuda_pack(
+    const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     struct attn_args a;
-    const int rc = mra_cuda_attn_args(&a, p, p->u.attn.frame == MRA_PLAN_COLUMNS, NULL, NULL, &src[0], &src[1], &dst, n_src > 2 ? &src[2] : NULL);
+    const int rc = mra_cuda_attn_args(
+        &a, p, p->u.attn.frame == MRA_PLAN_COLUMNS, NULL, NULL, &src[0], &src[1], &dst, n_src > 2 ? &src[2] : NULL);
     if (rc != MRA_CUDA_OK) return rc;
     return src[0].type == MRA_TENSOR_F16 ? pack<half>(a, stream) : pack<float>(a, stream);
 }

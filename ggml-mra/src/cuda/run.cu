@@ -4,25 +4,31 @@
 
 static const struct {
     bool (*supports)(const struct mra_node *, const struct mra_tensor *, const struct mra_tensor *, int);
-    int  (*run)(const struct mra_node *, struct mra_tensor, const struct mra_tensor *, int, void *);
+    int (*run)(const struct mra_node *, struct mra_tensor, const struct mra_tensor *, int, void *);
 } kinds[] = {
-    { nullptr, nullptr },                             // MRA_KIND_NONE; the rest in the order of enum mra_kind, whose last ones are for the CPU alone
-    { mra_cuda_supports_pool,   mra_cuda_pool },
-    { mra_cuda_supports_score,  mra_cuda_score },
-    { mra_cuda_supports_topk,   mra_cuda_topk },
+    { nullptr,
+        nullptr }, // MRA_KIND_NONE; the rest in the order of enum mra_kind, whose last ones are for the CPU alone
+    { mra_cuda_supports_pool, mra_cuda_pool },
+    { mra_cuda_supports_score, mra_cuda_score },
+    { mra_cuda_supports_topk, mra_cuda_topk },
     { mra_cuda_supports_coarse, mra_cuda_coarse },
-    { mra_cuda_supports_pack,   mra_cuda_pack },
+    { mra_cuda_supports_pack, mra_cuda_pack },
     { mra_cuda_supports_sparse, mra_cuda_sparse },
-    { mra_cuda_supports_attn,   mra_cuda_attn },
+    { mra_cuda_supports_attn, mra_cuda_attn },
 };
-static_assert(MRA_KIND_POOL == 1 && MRA_KIND_SCORE == 2 && MRA_KIND_TOPK == 3 && MRA_KIND_COARSE == 4 && MRA_KIND_PACK == 5 &&
-    MRA_KIND_SPARSE == 6 && MRA_KIND_ATTN == 7 && sizeof(kinds)/sizeof(kinds[0]) == MRA_KIND_ATTN + 1, "kinds[] follows enum mra_kind");
+static_assert(MRA_KIND_POOL == 1 && MRA_KIND_SCORE == 2 && MRA_KIND_TOPK == 3 && MRA_KIND_COARSE == 4 &&
+        MRA_KIND_PACK == 5 && MRA_KIND_SPARSE == 6 && MRA_KIND_ATTN == 7 &&
+        sizeof(kinds) / sizeof(kinds[0]) == MRA_KIND_ATTN + 1,
+    "kinds[] follows enum mra_kind");
 
-bool mra_cuda_supports(const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
-    return p->magic == MRA_MAGIC && p->kind <= MRA_KIND_ATTN && kinds[p->kind].supports && kinds[p->kind].supports(p, dst, src, n_src);
+bool mra_cuda_supports(
+    const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
+    return p->magic == MRA_MAGIC && p->kind <= MRA_KIND_ATTN && kinds[p->kind].supports &&
+        kinds[p->kind].supports(p, dst, src, n_src);
 }
 
-int mra_cuda_run(const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
+int mra_cuda_run(
+    const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     if (!mra_cuda_supports(p, &dst, src, n_src)) return MRA_CUDA_UNSUPPORTED;
     return kinds[p->kind].run(p, dst, src, n_src, stream);
 }

@@ -1,4 +1,5 @@
-// The m largest of a list, by one warp: radix selection of the m-th largest value, 8 bits a pass, then one pass that takes.
+// The m largest of a list, by one warp: radix selection of the m-th largest value, 8 bits a pass, then one pass that
+// takes.
 #pragma once
 
 #include "common.cuh"
@@ -16,29 +17,32 @@ MRA_DEVICE uint32_t select_key(float x) {
 
 // The bin, from the highest down, in which the *m-th entry lies; *m becomes its rank within that bin.
 MRA_DEVICE int select_bin(const int * bins, int * m) {
-    const int lane = threadIdx.x % MRA_WARP, first = SELECT_BINS - 8 - lane*8; // lane 0 has the highest 8
+    const int lane = threadIdx.x % MRA_WARP, first = SELECT_BINS - 8 - lane * 8; // lane 0 has the highest 8
     const int4 * at = (const int4 *) (bins + first);
-    const int odd = lane/4%2; // every other 4 lanes begin with their second half: 8 lanes read from different banks
+    const int odd = lane / 4 % 2; // every other 4 lanes begin with their second half: 8 lanes read from different banks
     const int4 a = at[odd], b = at[1 - odd], lo = odd ? b : a, hi = odd ? a : b;
     const int n[8] = { hi.w, hi.z, hi.y, hi.x, lo.w, lo.z, lo.y, lo.x };
     int sum = 0;
-    #pragma unroll
+#pragma unroll
     for (int i = 0; i < 8; i++) sum += n[i];
     int above = mra_warp_prefix(sum), bin = first;
     const bool mine = above < *m && *m <= above + sum;
     bool found = false;
-    #pragma unroll
+#pragma unroll
     for (int i = 0; i < 8; i++) {
         if (found) continue;
-        if (*m <= above + n[i]) { bin = first + 7 - i; found = true; } else above += n[i];
+        if (*m <= above + n[i]) {
+            bin = first + 7 - i;
+            found = true;
+        } else above += n[i];
     }
     const int owner = __ffs(__ballot_sync(MRA_ALL_LANES, mine)) - 1;
     *m -= __shfl_sync(MRA_ALL_LANES, above, owner);
     return __shfl_sync(MRA_ALL_LANES, bin, owner);
 }
 
-// Calls take(i, j) for the m largest x[j] of n in ascending order of j, i = 0, 1, ...; of equal ones the first. Returns how many.
-// bins: SELECT_BINS ints of shared memory, 16-byte aligned. x may be changed by take.
+// Calls take(i, j) for the m largest x[j] of n in ascending order of j, i = 0, 1, ...; of equal ones the first. Returns
+// how many. bins: SELECT_BINS ints of shared memory, 16-byte aligned. x may be changed by take.
 template <class F> MRA_DEVICE int warp_select(const float * x, int n, int m, int * bins, const F & take) {
     const int lane = threadIdx.x % MRA_WARP;
     m = min(m, n);

@@ -8,31 +8,31 @@
 // rows of F16, 16-byte aligned: that of token t, head h, batch b at data + t*token + h*head + b*batch
 struct half_rows {
     const char * data;
-    size_t       token, head, batch;
+    size_t token, head, batch;
 };
 
 struct attn_args {
     struct mra_tensor q, k, v, dst;
     struct mra_tensor lengths, cells, state; // data NULL: none
-    struct half_rows  kh, vh;
-    struct mra_node   node;                  // the attn node's parameters; of a sparse node only its flags
-    bool              columns;               // is the frame columns? else exact
-    int               n_seq;
-    float             scale;                 // times log2(e)
+    struct half_rows kh, vh;
+    struct mra_node node; // the attn node's parameters; of a sparse node only its flags
+    bool columns;         // is the frame columns? else exact
+    int n_seq;
+    float scale; // times log2(e)
     // block-sparse-attn
-    int               h, g;
+    int h, g;
     // columns
     struct mra_device_pack pack;
-    char *            mem;                   // the pack node's data, aligned
+    char * mem; // the pack node's data, aligned
 };
 
 #define MRA_LOG2E 1.44269504f
 
 struct sequence {
-    int  first, batch;  // its tokens in the tensors
-    int  n_rows;        // of the output, valid or not
-    int  n_q, n_k;      // valid
-    bool exact;         // every key of every query
+    int first, batch;             // its tokens in the tensors
+    int n_rows;                   // of the output, valid or not
+    int n_q, n_k;                 // valid
+    bool exact;                   // every key of every query
     struct mra_columns_plan plan; // where not exact
 };
 
@@ -47,17 +47,17 @@ MRA_DEVICE struct sequence sequence_of(const struct attn_args & a, int s) {
         r.batch = 0;
         r.n_rows = r.n_q = r.n_k = min(max(hi - lo, 0), a.node.u.attn.max_len);
     } else {
-        r.first  = 0;
-        r.batch  = s;
+        r.first = 0;
+        r.batch = s;
         r.n_rows = a.q.data ? (int) a.q.ne[1] : n_max;
-        const struct mra_len len = mra_len_at(a.lengths.data, a.lengths.ne[0] == 2 && a.lengths.ne[1] == a.k.ne[3], a.lengths.nb[0], a.lengths.nb[1],
-            s, r.n_rows, n_max);
+        const struct mra_len len = mra_len_at(a.lengths.data, a.lengths.ne[0] == 2 && a.lengths.ne[1] == a.k.ne[3],
+            a.lengths.nb[0], a.lengths.nb[1], s, r.n_rows, n_max);
         r.n_q = len.n_q;
         r.n_k = len.n_k;
     }
     r.exact = true;
     if (a.columns && r.n_k > 0) {
-        r.plan  = mra_plan_columns(a.node.u.attn.budget, a.node.u.attn.m1, a.node.u.attn.m2, a.node.u.attn.block, r.n_k);
+        r.plan = mra_plan_columns(a.node.u.attn.budget, a.node.u.attn.m1, a.node.u.attn.m2, a.node.u.attn.block, r.n_k);
         r.exact = r.plan.exact;
     }
     return r;
@@ -65,22 +65,24 @@ MRA_DEVICE struct sequence sequence_of(const struct attn_args & a, int s) {
 
 // key blocks of sequence s start at this one of all
 MRA_DEVICE int64_t first_block(const struct attn_args & a, const struct sequence & q, int s) {
-    return ((int64_t) q.batch*a.k.ne[1] + q.first)/16 + s;
+    return ((int64_t) q.batch * a.k.ne[1] + q.first) / 16 + s;
 }
 
 MRA_DEVICE const char * row_at(const struct half_rows & x, const struct sequence & s, int head, int t) {
-    return x.data + (size_t) (s.first + t)*x.token + (size_t) head*x.head + (size_t) s.batch*x.batch;
+    return x.data + (size_t) (s.first + t) * x.token + (size_t) head * x.head + (size_t) s.batch * x.batch;
 }
 MRA_DEVICE const char * row_at(const struct mra_tensor & x, const struct sequence & s, int head, int t) {
-    return x.data + (size_t) (s.first + t)*x.nb[1] + (size_t) head*x.nb[2] + (size_t) s.batch*x.nb[3];
+    return x.data + (size_t) (s.first + t) * x.nb[1] + (size_t) head * x.nb[2] + (size_t) s.batch * x.nb[3];
 }
 MRA_DEVICE float * out_row(const struct attn_args & a, const struct sequence & s, int head, int i) {
-    return (float *) (a.dst.data + (size_t) head*a.dst.nb[1] + (size_t) (s.first + i)*a.dst.nb[2] + (size_t) s.batch*a.dst.nb[3]);
+    return (float *) (a.dst.data + (size_t) head * a.dst.nb[1] + (size_t) (s.first + i) * a.dst.nb[2] +
+        (size_t) s.batch * a.dst.nb[3]);
 }
 
 // What all attention nodes have in common: src = {q, k, v, pack, ...}. pack.cu
-int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool columns, const struct mra_tensor * dst, const struct mra_tensor * q,
-        const struct mra_tensor * k, const struct mra_tensor * v, const struct mra_tensor * pack, const struct mra_tensor * lengths);
+int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool columns, const struct mra_tensor * dst,
+    const struct mra_tensor * q, const struct mra_tensor * k, const struct mra_tensor * v,
+    const struct mra_tensor * pack, const struct mra_tensor * lengths);
 
 // The exact frame: all sequences that are exact. block-sparse-attn.cu
 int mra_cuda_exact(const struct attn_args & a, void * stream);
@@ -88,11 +90,11 @@ int mra_cuda_exact(const struct attn_args & a, void * stream);
 // calls f.operator()<dim>() with the head size the kernels are compiled for
 template <class F> static int with_dim(int dim, const F & f) {
     switch (dim) {
-        case 32:  return f.template run<32>();
-        case 64:  return f.template run<64>();
-        case 80:  return f.template run<80>();
-        case 96:  return f.template run<96>();
+        case 32: return f.template run<32>();
+        case 64: return f.template run<64>();
+        case 80: return f.template run<80>();
+        case 96: return f.template run<96>();
         case 128: return f.template run<128>();
-        default:  return f.template run<256>();
+        default: return f.template run<256>();
     }
 }

@@ -1,10 +1,15 @@
 // Columns frame {16 x g, 16 x 1, 1 x 1} of one query block:
-//   out_i = [ sum_kept e^{q_i.k_j} v_j + sum_{expanded, not kept} e^{q~.k_j} v_j + sum_{not expanded} c_y e^{q~.k~_y} v~_y ] / (same, v = 1)
+//   out_i = [ sum_kept e^{q_i.k_j} v_j + sum_{expanded, not kept} e^{q~.k_j} v_j + sum_{not expanded} c_y e^{q~.k~_y}
+//   v~_y ] / (same, v = 1)
 #include "common.h"
 
 enum { H = MRA_QUERY_BLOCK };
 
-struct cell { double s; int32_t id; int32_t taken; }; // score, key block or key, refined?
+struct cell {
+    double s;
+    int32_t id;
+    int32_t taken;
+}; // score, key block or key, refined?
 
 // marks the m best of c[n] as taken; ties to the lower position
 static void take_best(struct cell * c, int n, int m) {
@@ -22,24 +27,27 @@ static void take_best(struct cell * c, int n, int m) {
 // block y of n rows: mean (and range) of channel c
 static double stat(struct mra_rows x, int first, int n, int c, double * lo, double * hi) {
     double sum = 0;
-    *lo = INFINITY; *hi = -INFINITY;
+    *lo = INFINITY;
+    *hi = -INFINITY;
     for (int t = first; t < first + n; t++) {
         const double v = mra_ref_value(x, t, c);
-        sum += v; *lo = fmin(*lo, v); *hi = fmax(*hi, v);
+        sum += v;
+        *lo = fmin(*lo, v);
+        *hi = fmax(*hi, v);
     }
-    return sum/n;
+    return sum / n;
 }
 
 // blocks[y] = score to expand by, l0[y] = pooled score; expands the m1 best
 static void expand(const struct mra_head * a, const double * qm, int x, struct cell * blocks, double * l0) {
-    const int nb = (a->n_k + a->g - 1)/a->g;
+    const int nb = (a->n_k + a->g - 1) / a->g;
     for (int y = 0; y < nb; y++) {
-        const int first = y*a->g, n = a->n_k - first < a->g ? a->n_k - first : a->g;
+        const int first = y * a->g, n = a->n_k - first < a->g ? a->n_k - first : a->g;
         double u = 0, lo, hi;
         l0[y] = 0;
         for (int c = 0; c < a->d; c++) {
-            l0[y] += qm[c]*stat(a->k, first, n, c, &lo, &hi);
-            u     += fmax(qm[c]*lo, qm[c]*hi);
+            l0[y] += qm[c] * stat(a->k, first, n, c, &lo, &hi);
+            u += fmax(qm[c] * lo, qm[c] * hi);
         }
         if (!a->bound) u = l0[y];
         if (a->first_n || a->diag_n) u = mra_named_key((float) u, mra_columns_named(a, x, y));
@@ -50,63 +58,72 @@ static void expand(const struct mra_head * a, const double * qm, int x, struct c
 }
 
 // state = what is not kept: maximum, sum, acc[dv]
-static void coarse(const struct mra_head * a, const struct cell * blocks, const double * l0, const struct cell * keys, int n_key,
-                   double * max, double * sum, double * acc) {
-    const int nb = (a->n_k + a->g - 1)/a->g;
+static void coarse(const struct mra_head * a, const struct cell * blocks, const double * l0, const struct cell * keys,
+    int n_key, double * max, double * sum, double * acc) {
+    const int nb = (a->n_k + a->g - 1) / a->g;
     double lo, hi;
-    *max = -INFINITY; *sum = 0;
-    memset(acc, 0, a->dv*sizeof(double));
+    *max = -INFINITY;
+    *sum = 0;
+    memset(acc, 0, a->dv * sizeof(double));
     if (a->sparse) return;
-    for (int j = 0; j < n_key; j++) if (!keys[j].taken)   *max = fmax(*max, keys[j].s);
-    for (int y = 0; y < nb; y++)    if (!blocks[y].taken) *max = fmax(*max, l0[y]);
-    for (int j = 0; j < n_key; j++) if (!keys[j].taken) {
-        const double p = exp(keys[j].s - *max);
-        *sum += p;
-        for (int c = 0; c < a->dv; c++) acc[c] += p*mra_ref_value(a->v, keys[j].id, c);
-    }
-    for (int y = 0; y < nb; y++) if (!blocks[y].taken) {
-        const int first = y*a->g, n = a->n_k - first < a->g ? a->n_k - first : a->g;
-        const double p = n*exp(l0[y] - *max);
-        *sum += p;
-        for (int c = 0; c < a->dv; c++) acc[c] += p*stat(a->v, first, n, c, &lo, &hi);
-    }
+    for (int j = 0; j < n_key; j++)
+        if (!keys[j].taken) *max = fmax(*max, keys[j].s);
+    for (int y = 0; y < nb; y++)
+        if (!blocks[y].taken) *max = fmax(*max, l0[y]);
+    for (int j = 0; j < n_key; j++)
+        if (!keys[j].taken) {
+            const double p = exp(keys[j].s - *max);
+            *sum += p;
+            for (int c = 0; c < a->dv; c++) acc[c] += p * mra_ref_value(a->v, keys[j].id, c);
+        }
+    for (int y = 0; y < nb; y++)
+        if (!blocks[y].taken) {
+            const int first = y * a->g, n = a->n_k - first < a->g ? a->n_k - first : a->g;
+            const double p = n * exp(l0[y] - *max);
+            *sum += p;
+            for (int c = 0; c < a->dv; c++) acc[c] += p * stat(a->v, first, n, c, &lo, &hi);
+        }
 }
 
-static void exact_row(const struct mra_head * a, int i, const struct cell * keys, int n_key, double cmax, double csum, const double * cacc) {
-    double m = cmax, l = 0, acc[256] = {0};
-    for (int j = 0; j < n_key; j++) if (keys[j].taken) m = fmax(m, a->scale*mra_ref_dot(a->q, i, a->k, keys[j].id, a->d));
+static void exact_row(const struct mra_head * a, int i, const struct cell * keys, int n_key, double cmax, double csum,
+    const double * cacc) {
+    double m = cmax, l = 0, acc[256] = { 0 };
+    for (int j = 0; j < n_key; j++)
+        if (keys[j].taken) m = fmax(m, a->scale * mra_ref_dot(a->q, i, a->k, keys[j].id, a->d));
     if (cmax > -INFINITY) {
-        l = csum*exp(cmax - m);
-        for (int c = 0; c < a->dv; c++) acc[c] = cacc[c]*exp(cmax - m);
+        l = csum * exp(cmax - m);
+        for (int c = 0; c < a->dv; c++) acc[c] = cacc[c] * exp(cmax - m);
     }
-    for (int j = 0; j < n_key; j++) if (keys[j].taken) {
-        const double p = exp(a->scale*mra_ref_dot(a->q, i, a->k, keys[j].id, a->d) - m);
-        l += p;
-        for (int c = 0; c < a->dv; c++) acc[c] += p*mra_ref_value(a->v, keys[j].id, c);
-    }
-    for (int c = 0; c < a->dv; c++) a->out[i*a->ld_out + c] = l > 0 ? (float) (acc[c]/l) : 0;
+    for (int j = 0; j < n_key; j++)
+        if (keys[j].taken) {
+            const double p = exp(a->scale * mra_ref_dot(a->q, i, a->k, keys[j].id, a->d) - m);
+            l += p;
+            for (int c = 0; c < a->dv; c++) acc[c] += p * mra_ref_value(a->v, keys[j].id, c);
+        }
+    for (int c = 0; c < a->dv; c++) a->out[i * a->ld_out + c] = l > 0 ? (float) (acc[c] / l) : 0;
 }
 
 void mra_ref_columns(const struct mra_head * a, int x0, void * scratch) {
-    const int nb = (a->n_k + a->g - 1)/a->g;
-    struct cell * blocks = scratch;                    // the group's scratch is more than one query block needs
-    double *      l0     = (double *) (blocks + nb);
-    struct cell * keys   = (struct cell *) (l0 + nb);
-    for (int x = x0; x < x0 + a->group && x*H < a->n_q; x++) {
-        const int end = (x + 1)*H < a->n_q ? (x + 1)*H : a->n_q;
+    const int nb = (a->n_k + a->g - 1) / a->g;
+    struct cell * blocks = scratch; // the group's scratch is more than one query block needs
+    double * l0 = (double *) (blocks + nb);
+    struct cell * keys = (struct cell *) (l0 + nb);
+    for (int x = x0; x < x0 + a->group && x * H < a->n_q; x++) {
+        const int end = (x + 1) * H < a->n_q ? (x + 1) * H : a->n_q;
         double qm[256], lo, hi, cmax, csum, cacc[256];
-        for (int c = 0; c < a->d; c++) qm[c] = stat(a->q, x*H, end - x*H, c, &lo, &hi);
+        for (int c = 0; c < a->d; c++) qm[c] = stat(a->q, x * H, end - x * H, c, &lo, &hi);
         expand(a, qm, x, blocks, l0);
         int n_key = 0;
-        for (int y = 0; y < nb; y++) if (blocks[y].taken) {
-            for (int j = y*a->g; j < (y + 1)*a->g && j < a->n_k; j++, n_key++) {
-                keys[n_key] = (struct cell) { .id = j };
-                for (int c = 0; c < a->d; c++) keys[n_key].s += qm[c]*mra_ref_value(a->k, j, c);
+        for (int y = 0; y < nb; y++)
+            if (blocks[y].taken) {
+                for (int j = y * a->g; j < (y + 1) * a->g && j < a->n_k; j++, n_key++) {
+                    keys[n_key] = (struct cell) { .id = j };
+                    for (int c = 0; c < a->d; c++) keys[n_key].s += qm[c] * mra_ref_value(a->k, j, c);
+                }
             }
-        }
         take_best(keys, n_key, a->m2);
         for (int j = 0; j < n_key; j++) keys[j].s *= a->scale;
         coarse(a, blocks, l0, keys, n_key, &cmax, &csum, cacc);
-        for (int i = x*H; i < end; i++) exact_row(a, i, keys, n_key, cmax, csum, cacc);
+        for (int i = x * H; i < end; i++) exact_row(a, i, keys, n_key, cmax, csum, cacc);
     }
 }

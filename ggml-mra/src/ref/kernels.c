@@ -8,30 +8,34 @@ static double half_value(uint16_t h) {
 }
 
 double mra_ref_value(struct mra_rows x, int64_t row, int c) {
-    const char * p = x.data + row*(int64_t) x.stride;
+    const char * p = x.data + row * (int64_t) x.stride;
     return x.type == MRA_F16 ? half_value(((const uint16_t *) p)[c]) : ((const float *) p)[c];
 }
 
 double mra_ref_dot(struct mra_rows a, int64_t i, struct mra_rows b, int64_t j, int d) {
     double s = 0;
-    for (int c = 0; c < d; c++) s += mra_ref_value(a, i, c)*mra_ref_value(b, j, c);
+    for (int c = 0; c < d; c++) s += mra_ref_value(a, i, c) * mra_ref_value(b, j, c);
     return s;
 }
 
 // the reference reads K and V where they lie
 static void no_pack(const struct mra_head * a, int j0, int j1, bool copy, bool columns) {
-    (void) a; (void) j0; (void) j1; (void) copy; (void) columns;
+    (void) a;
+    (void) j0;
+    (void) j1;
+    (void) copy;
+    (void) columns;
 }
 
 const struct mra_kernels mra_kernels_ref = {
-    .name    = "ref",
-    .pool    = mra_ref_pool,
-    .score   = mra_ref_score,
-    .select  = mra_ref_select,
-    .coarse  = mra_ref_coarse,
-    .pack    = no_pack,
-    .attend  = mra_ref_attend,
+    .name = "ref",
+    .pool = mra_ref_pool,
+    .score = mra_ref_score,
+    .select = mra_ref_select,
+    .coarse = mra_ref_coarse,
+    .pack = no_pack,
+    .attend = mra_ref_attend,
     .columns = mra_ref_columns,
-    .dense   = { mra_ref_linear_x, mra_ref_linear },
-    .norm    = mra_ref_norm,
+    .dense = { mra_ref_linear_x, mra_ref_linear },
+    .norm = mra_ref_norm,
 };

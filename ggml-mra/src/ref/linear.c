@@ -2,23 +2,27 @@
 #include "common.h"
 
 void mra_ref_linear_x(const struct mra_linear * a, int i0, int i1, void * scratch) {
-    (void) a; (void) i0; (void) i1; (void) scratch; // read where it lies
+    (void) a;
+    (void) i0;
+    (void) i1;
+    (void) scratch; // read where it lies
 }
 
-void mra_ref_linear(const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch) {
+void mra_ref_linear(
+    const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch) {
     float * row = scratch; // [k]
     for (int n = n0; n < n1 && n < w->n; n++) {
-        const char * at = w->data + (size_t) n*w->stride;
-        if (w->type == MRA_W_F32) memcpy(row, at, a->k*sizeof(float));
+        const char * at = w->data + (size_t) n * w->stride;
+        if (w->type == MRA_W_F32) memcpy(row, at, a->k * sizeof(float));
         else w->to_float(at, row, a->k);
         for (int i = i0; i < i1; i++) {
-            const float * x = (const float *) (a->x + (size_t) i*a->stride_x);
+            const float * x = (const float *) (a->x + (size_t) i * a->stride_x);
             double s = 0;
-            for (int c = 0; c < a->k; c++) s += (double) x[c]*row[c];
+            for (int c = 0; c < a->k; c++) s += (double) x[c] * row[c];
             if (w->bias) s += w->bias[n];
-            if (a->gelu) s = 0.5*s*erfc(-s*sqrt(0.5));
-            if (a->res)  s += ((const float *) (a->res + (size_t) i*a->stride_res))[w->first + n];
-            ((float *) (a->y + (size_t) i*a->stride_y))[w->first + n] = (float) s;
+            if (a->gelu) s = 0.5 * s * erfc(-s * sqrt(0.5));
+            if (a->res) s += ((const float *) (a->res + (size_t) i * a->stride_res))[w->first + n];
+            ((float *) (a->y + (size_t) i * a->stride_y))[w->first + n] = (float) s;
         }
     }
 }

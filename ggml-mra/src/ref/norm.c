@@ -5,7 +5,7 @@ void mra_ref_norm(float * y, const float * x, const float * w, const float * b, 
     double mean = 0, var = 0;
     for (int c = 0; c < n; c++) mean += x[c];
     mean /= n;
-    for (int c = 0; c < n; c++) var += (x[c] - mean)*(x[c] - mean);
-    const double s = 1/sqrt(var/n + (double) eps);
-    for (int c = 0; c < n; c++) y[c] = (float) ((x[c] - mean)*s*w[c] + b[c]);
+    for (int c = 0; c < n; c++) var += (x[c] - mean) * (x[c] - mean);
+    const double s = 1 / sqrt(var / n + (double) eps);
+    for (int c = 0; c < n; c++) y[c] = (float) ((x[c] - mean) * s * w[c] + b[c]);
 }

@@ -3,15 +3,17 @@
 
 void mra_ref_pool(float * dst, struct mra_rows x, int d, int n_valid, int block, int kind, int b0, int b1) {
     for (int b = b0; b < b1; b++) {
-        const int end = (b + 1)*block < n_valid ? (b + 1)*block : n_valid;
+        const int end = (b + 1) * block < n_valid ? (b + 1) * block : n_valid;
         for (int c = 0; c < d; c++) {
             double sum = 0, lo = INFINITY, hi = -INFINITY;
-            for (int t = b*block; t < end; t++) {
+            for (int t = b * block; t < end; t++) {
                 const double v = mra_ref_value(x, t, c);
-                sum += v; lo = fmin(lo, v); hi = fmax(hi, v);
+                sum += v;
+                lo = fmin(lo, v);
+                hi = fmax(hi, v);
             }
-            const double mean = sum/(end - b*block);
-            dst[(b - b0)*(int64_t) d + c] = end <= b*block ? 0 : (float) (kind == 0 ? mean : kind == 1 ? lo : hi);
+            const double mean = sum / (end - b * block);
+            dst[(b - b0) * (int64_t) d + c] = end <= b * block ? 0 : (float) (kind == 0 ? mean : kind == 1 ? lo : hi);
         }
     }
 }

@@ -4,17 +4,22 @@
 int mra_ref_select(int32_t * idx, float * x, int n, int m) {
     // t: the m-th largest value, found by going down the distinct values
     float t = INFINITY;
-    int   n_gt = 0, n_eq = 0, n_out = 0;
+    int n_gt = 0, n_eq = 0, n_out = 0;
     if (m <= 0) return 0;
-    for (bool top = true; ; top = false) {
+    for (bool top = true;; top = false) {
         float next = -INFINITY;
-        int   count = 0;
+        int count = 0;
         for (int i = 0; i < n; i++) {
             if (!(x[i] >= -FLT_MAX) || !(top ? x[i] <= t : x[i] < t)) continue;
-            if (x[i] > next) { next = x[i]; count = 1; } else count += x[i] == next;
+            if (x[i] > next) {
+                next = x[i];
+                count = 1;
+            } else count += x[i] == next;
         }
         if (!count) break; // fewer than m can be taken
-        n_gt += n_eq; n_eq = count; t = next;
+        n_gt += n_eq;
+        n_eq = count;
+        t = next;
         if (n_gt + n_eq >= m) break;
     }
     if (n_eq == 0) return 0;
