@@ -21,17 +21,17 @@ static bool bug(const char * name) {
 
 // exact attention that misses the last key: always, or in problems larger than the reference check's; or that only the
 // first thread does right
-static void attend(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
+static void attend(const struct mra_attn_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
     const float * state, void * scratch) {
-    struct mra_head b = *a;
+    struct mra_attn_head b = *a;
     if ((bug("attend-misses-key") || (bug("attend-misses-key-of-many") && a->n_k > 512)) && !cells) b.n_k--;
     if (bug("attend-scale") || (bug("attend-by-thread") && gettid() != getpid())) b.scale *= 1.001f;
-    intact->attend(&b, i0, i1, cells, n_cell, g, state, scratch);
+    intact->block_sparse_attn(&b, i0, i1, cells, n_cell, g, state, scratch);
 }
 
 // columns that keep one key less, that leave a row unwritten, that write NaN
-static void columns(const struct mra_head * a, int x0, void * scratch) {
-    struct mra_head b = *a;
+static void columns(const struct mra_attn_head * a, int x0, void * scratch) {
+    struct mra_attn_head b = *a;
     if ((bug("columns-keep-less") || (bug("columns-keep-less-of-many") && b.n_k > 512)) && b.m2 > 1) b.m2--;
     if (bug("columns-miss-row") && b.n_q > x0 * MRA_QUERY_BLOCK + 1) b.n_q--;
     intact->columns(&b, x0, scratch);
@@ -59,7 +59,7 @@ const struct mra_kernels * __wrap_mra_kernels_get(void) {
     if (k != intact) {
         intact = k;
         broken = *k;
-        broken.attend = attend;
+        broken.block_sparse_attn = attend;
         broken.columns = columns;
         broken.dense = (struct mra_dense_kernels) { linear_x, linear };
     }

@@ -56,20 +56,22 @@ bool cuda_target_compute(ggml_backend_t cpu, struct ggml_cgraph * cg, int n_thre
 // one row of cells: the selection of topk-blocks alone
 static int select_by_topk(int32_t * idx, float * x, int n, int m) {
     int32_t out[8192];
-    struct mra_node p = { .magic = MRA_MAGIC, .kind = MRA_KIND_TOPK, .rule = n % 2 ? MRA_RULE_MU : MRA_RULE_ROW };
-    p.u.topk.shape = (struct mra_node_shape) { 1, 1, 0, 0 };
-    p.u.topk.n_q = 1;
-    p.u.topk.n_k = n;
-    p.u.topk.count = m;
-    p.u.topk.slots = 1;
+    struct mra_node p = {
+        .magic = MRA_MAGIC, .kind = MRA_KIND_TOPK_BLOCKS, .rule = n % 2 ? MRA_RULE_MU : MRA_RULE_ROW
+    };
+    p.u.topk_blocks.shape = (struct mra_node_shape) { 1, 1, 0, 0 };
+    p.u.topk_blocks.n_q = 1;
+    p.u.topk_blocks.n_k = n;
+    p.u.topk_blocks.count = m;
+    p.u.topk_blocks.slots = 1;
     const int64_t cap = m < 1 ? 1
         : m < n               ? m
                               : n,
-                  bytes = (2 + cap + MRA_SELECT_SLACK + mra_topk_keys(p.rule, n, n)) * 4;
+                  bytes = (2 + cap + MRA_TOPK_SLACK + mra_topk_blocks_keys(p.rule, n, n)) * 4;
     if (bytes > (int64_t) sizeof(out)) return -1;
     const struct mra_tensor dst = { (char *) out, MRA_TENSOR_I32, { bytes / 4, 1, 1, 1 }, { 4, bytes, bytes, bytes } };
     const struct mra_tensor src = { (char *) x, MRA_TENSOR_F32, { n, 1, 1, 1 }, { 4, 4 * n, 4 * n, 4 * n } };
-    if (!mra_cuda_supports(&p, &dst, &src, 1)) return mra_kernels_ref.select(idx, x, n, m);
+    if (!mra_cuda_supports(&p, &dst, &src, 1)) return mra_kernels_ref.topk_blocks(idx, x, n, m);
     mra_host_buffers_clear();
     mra_host_buffer(out, bytes, "dst");
     mra_host_buffer(x, n * sizeof(float), "scores");
@@ -79,7 +81,7 @@ static int select_by_topk(int32_t * idx, float * x, int n, int m) {
     return out[1];
 }
 
-const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host", .select = select_by_topk };
+const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host", .topk_blocks = select_by_topk };
 
 // Shared memory passes that a kernel may spend, against the fewest possible; the first that fits.
 static const struct {

@@ -9,9 +9,9 @@ double device_target_worst;
 void (*device_target_vary)(int n_threads);
 
 static int select_by_ref(int32_t * idx, float * x, int n, int m) {
-    return mra_kernels_ref.select(idx, x, n, m);
+    return mra_kernels_ref.topk_blocks(idx, x, n, m);
 } // the kernel alone is not the device's
-const struct mra_kernels mra_kernels_cuda = { .name = "the device", .select = select_by_ref };
+const struct mra_kernels mra_kernels_cuda = { .name = "the device", .topk_blocks = select_by_ref };
 
 void device_target_close(void) {
     for (int i = 2; i >= 0; i--)

@@ -50,16 +50,16 @@ short|ops |topk-blocks.cu|round ^= 1)|round = 0)
      |ops |topk-blocks.cu|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
      |ops |topk-blocks.cu|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
      |ops |topk-blocks.cu|    s -= r.max;|
-     |attn|topk-blocks.cu|plan[0] = mra_plan_topk(&a.p, len);|plan[0] = a.p.u.topk.count;
-     |ops |select.cuh|*m -= __shfl_sync(MRA_ALL_LANES, above, owner);|*m -= above;
-     |ops |select.cuh|__float_as_uint(x + 0.0f)|__float_as_uint(x)
-short|ops |coarse.cu|if (lane == 0) warp_max[warp] = top;|if (lane == 0) warp_max[warp] = top; if (0)
-     |ops |coarse.cu|column[threadIdx.x] = col;|column[threadIdx.x] = col; if (0)
-short|ops |coarse.cu|for (int i = 1; i < n_group; i++)|for (int i = 1; i < n_group - 1; i++)
-     |ops |coarse.cu|mra_min(l.g, len.n_k - col*l.g)*expf|l.g*expf
-     |ops |coarse.cu|o = make_float4(o.x*corr,|o = make_float4(o.x,
-     |attn|coarse.cu|\|\| has_column(taken, n_taken, col)|
-     |attn|coarse.cu|row_of(a.state, x/l.rh, head, batch)|row_of(a.state, 0, head, batch)
+     |attn|topk-blocks.cu|plan[0] = mra_plan_topk_blocks(&a.p, len);|plan[0] = a.p.u.topk_blocks.count;
+     |ops |warp-topk.cuh|*m -= __shfl_sync(MRA_ALL_LANES, above, owner);|*m -= above;
+     |ops |warp-topk.cuh|__float_as_uint(x + 0.0f)|__float_as_uint(x)
+short|ops |coarse-state.cu|if (lane == 0) warp_max[warp] = top;|if (lane == 0) warp_max[warp] = top; if (0)
+     |ops |coarse-state.cu|column[threadIdx.x] = col;|column[threadIdx.x] = col; if (0)
+short|ops |coarse-state.cu|for (int i = 1; i < n_group; i++)|for (int i = 1; i < n_group - 1; i++)
+     |ops |coarse-state.cu|mra_min(l.g, len.n_k - col*l.g)*expf|l.g*expf
+     |ops |coarse-state.cu|o = make_float4(o.x*corr,|o = make_float4(o.x,
+     |attn|coarse-state.cu|\|\| has_column(taken, n_taken, col)|
+     |attn|coarse-state.cu|row_of(a.state, x/l.rh, head, batch)|row_of(a.state, 0, head, batch)
      |ops |common.cuh|o > 0; o /= 2) x = fmaxf|o > 1; o /= 2) x = fmaxf
      |ops |common.cuh|if (lane >= o) sum += below;|sum += below;
 short|ops |block-sparse-attn.cu|mra_copy_wait<0>();|mra_copy_wait<1>();

@@ -37,7 +37,7 @@ test-ops    |compute.c|mra_named_key(r.s[i] - max, named) : r.s[i] - max;|mra_na
 test-encoder|compute.c|mra_named_key(r.s[i] - max, named) : r.s[i] - max;|r.s[i] - max + named*1e6f : r.s[i] - max;
 test-ops    |plan.h|x - y : y - x) <= diag_n/2)|x - y : y - x) < diag_n/2)
 test-ops    |compute.c|w[n] = (float) mra_min(c->g, n_k - col*c->g);|w[n] = (float) c->g;
-test-ops    |cpu/coarse.inc|if (corr != 1) for|if (0) for
+test-ops    |cpu/coarse-state.inc|if (corr != 1) for|if (0) for
 test-ops    |cpu/block-sparse-attn.inc|v_load(o + c)*v_set1(corr[r])|v_load(o + c)
 test-ops    |cpu/block-sparse-attn.inc|(size_t) idx[j + m] : first + (j|(size_t) idx[j] : first + (j
 test-ops    |cpu/block-sparse-attn.inc|t == g \|\| j >= a->n_k|t == g

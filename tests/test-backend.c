@@ -283,7 +283,7 @@ static void test_elsewhere(int frame, unsigned kinds, int refuse) {
         if (!name) continue;
         const int kind = strcmp(name, "pack") == 0   ? MRA_KIND_PACK
             : strcmp(name, "attn") == 0              ? MRA_KIND_ATTN
-            : strcmp(name, "block-sparse-attn") == 0 ? MRA_KIND_SPARSE
+            : strcmp(name, "block-sparse-attn") == 0 ? MRA_KIND_BLOCK_SPARSE_ATTN
                                                      : MRA_KIND_NONE;
         if (kinds >> kind & 1) {
             ggml_backend_sched_set_tensor_backend(sched, t, cpu);
@@ -447,9 +447,9 @@ int main(void) {
     test_pin(true);
     for (int f = 0; f < 4; f++) {
         test_elsewhere(f, 1u << MRA_KIND_PACK, 0);
-        test_elsewhere(f, 1u << MRA_KIND_ATTN | 1u << MRA_KIND_SPARSE, 0);
+        test_elsewhere(f, 1u << MRA_KIND_ATTN | 1u << MRA_KIND_BLOCK_SPARSE_ATTN, 0);
         test_elsewhere(f, 0, MRA_KIND_PACK);
-        test_elsewhere(f, 0, f < 2 ? MRA_KIND_ATTN : MRA_KIND_SPARSE);
+        test_elsewhere(f, 0, f < 2 ? MRA_KIND_ATTN : MRA_KIND_BLOCK_SPARSE_ATTN);
     }
     ggml_backend_free(cpu);
     return summary("test-backend");

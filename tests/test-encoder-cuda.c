@@ -30,7 +30,7 @@ int main(int argc, char ** argv) {
     fake_cuda_use();
     int32_t ids[250];
     for (int i = 0; i < 250; i++) ids[i] = i * 37 % 300;
-    static const int refuse[] = { 0, MRA_KIND_PACK, MRA_KIND_ATTN, MRA_KIND_SPARSE };
+    static const int refuse[] = { 0, MRA_KIND_PACK, MRA_KIND_ATTN, MRA_KIND_BLOCK_SPARSE_ATTN };
     for (int k = 0; k < 4; k++)
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
             for (int kind = MRA_OUTPUT_TOKENS; kind <= MRA_OUTPUT_POOLED; kind++) {

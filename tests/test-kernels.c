@@ -86,8 +86,8 @@ static void test_pool_score(void) {
     }
     float *s = calloc((size_t) nb * nb, 4), *r = calloc((size_t) nb * nb, 4);
     for (int bound = 0; bound < 2; bound++) {
-        kern->score(s, nb, b[0], d, nb, b[bound], bound ? b[2] : NULL, d, nb, d, .3f);
-        mra_kernels_ref.score(r, nb, b[0], d, nb, b[bound], bound ? b[2] : NULL, d, nb, d, .3f);
+        kern->block_score(s, nb, b[0], d, nb, b[bound], bound ? b[2] : NULL, d, nb, d, .3f);
+        mra_kernels_ref.block_score(r, nb, b[0], d, nb, b[bound], bound ? b[2] : NULL, d, nb, d, .3f);
         CHECK(worst(s, r, (size_t) nb * nb) <= 5e-6, "score bound %d n %d d %d", bound, n, d);
     }
     float o[2][256] = { { 0 } }, max[2] = { -INFINITY, -INFINITY }, sum[2] = { 0 };
@@ -98,8 +98,8 @@ static void test_pool_score(void) {
     }
     for (int part = 0; part < 2; part++) { // two calls: the second goes on from the first
         const int n0 = part ? nb / 2 : 0, n1 = part ? nb : nb / 2;
-        kern->coarse(o[0], &max[0], &sum[0], s + n0, s, y + n0, n1 - n0, b[0], d, d);
-        mra_kernels_ref.coarse(o[1], &max[1], &sum[1], s + n0, s, y + n0, n1 - n0, b[0], d, d);
+        kern->coarse_state(o[0], &max[0], &sum[0], s + n0, s, y + n0, n1 - n0, b[0], d, d);
+        mra_kernels_ref.coarse_state(o[1], &max[1], &sum[1], s + n0, s, y + n0, n1 - n0, b[0], d, d);
     }
     CHECK(worst(o[0], o[1], d) <= 1e-5 && fabsf(sum[0] - sum[1]) <= 1e-5f * fabsf(sum[1]) + 1e-5f, "coarse n %d d %d",
         nb, d);
@@ -121,7 +121,7 @@ static void test_select(void) {
             : kind == 1               ? rintf(2 * gauss())
             : kind == 2 && pick(0, 1) ? -INFINITY
                                       : 1e20f * gauss();
-    const int p = kern->select(a, x, n, m), q = mra_kernels_ref.select(b, y, n, m);
+    const int p = kern->topk_blocks(a, x, n, m), q = mra_kernels_ref.topk_blocks(b, y, n, m);
     CHECK(p == q && memcmp(a, b, q * sizeof(*a)) == 0, "select %d of %d kind %d", m, n, kind);
 }
 
@@ -134,7 +134,7 @@ static void test_head(void) {
     struct block q = block_new(n_q, d, d + 8, MRA_F32), k = block_new(n_k, d, d + 24, type),
                  v = block_new(n_k, dv, dv, type);
     float * out[2] = { calloc((size_t) n_q * (dv + 3), 4), calloc((size_t) n_q * (dv + 3), 4) };
-    struct mra_head a = { .q = q.rows,
+    struct mra_attn_head a = { .q = q.rows,
         .k = k.rows,
         .v = v.rows,
         .n_q = n_q,
@@ -162,7 +162,8 @@ static void test_head(void) {
         .k_mean = calloc((size_t) np * D, 4),
         .v_mean = malloc((size_t) nb * DV * 4) };
     for (int j = 0; j < n_k; j += 16 * a.g) kern->pack(&a, j, j + 16 * a.g < n_k ? j + 16 * a.g : n_k, true, true);
-    const size_t s1 = mra_attend_scratch(d, dv), s2 = mra_columns_scratch(d, dv, n_k, a.g, a.m1, a.m2, a.group);
+    const size_t s1 = mra_block_sparse_attn_scratch(d, dv),
+                 s2 = mra_columns_scratch(d, dv, n_k, a.g, a.m1, a.m2, a.group);
     void * scratch = aligned_alloc(64, MRA_ROUND_UP(s1 > s2 ? s1 : s2, 64));
     int32_t cells[512];
     int n_cell = 0;
@@ -181,8 +182,8 @@ static void test_head(void) {
                 for (int x = 0; x * MRA_QUERY_BLOCK < n_q; x += a.group) kt->columns(&a, x, scratch);
             else
                 for (int i = 0; i < n_q; i += 50)
-                    kt->attend(&a, i, i + 50 < n_q ? i + 50 : n_q, mode ? cells : NULL, n_cell, g, mode ? state : NULL,
-                        scratch);
+                    kt->block_sparse_attn(&a, i, i + 50 < n_q ? i + 50 : n_q, mode ? cells : NULL, n_cell, g,
+                        mode ? state : NULL, scratch);
         }
         const double e = worst(out[0], out[1], (size_t) n_q * (dv + 3));
         CHECK(e <= 5e-5, "%s n_q %d n_k %d d %d dv %d %s g %d m1 %d m2 %d group %d: %.1e",

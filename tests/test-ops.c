@@ -159,10 +159,10 @@ static void test_select(int count) {
             }
         }
         memcpy(y, x, sizeof(x));
-        const int n_want = mra_kernels_ref.select(want, y, n, m);
+        const int n_want = mra_kernels_ref.topk_blocks(want, y, n, m);
         for (int t = 1; t < n_tables; t++) {
             memcpy(y, x, sizeof(x));
-            const int n_got = tables[t]->select(got, y, n, m);
+            const int n_got = tables[t]->topk_blocks(got, y, n, m);
             CHECK(n_got == n_want && memcmp(got, want, n_want * sizeof(int32_t)) == 0,
                 "select %d of %d, kind %d: %s differs from the reference", m, n, kind, tables[t]->name);
         }

@@ -3,7 +3,7 @@
 
 #include "model.h"
 
-enum mra_head { MRA_HEAD_NONE, MRA_HEAD_CLASS, MRA_HEAD_MLM };
+enum mra_head_kind { MRA_HEAD_NONE, MRA_HEAD_CLASS, MRA_HEAD_MLM };
 
 struct mra_graph_shape {
     int n_tokens, n_seq;
@@ -11,7 +11,7 @@ struct mra_graph_shape {
     int max_len;            // of a sequence
     int n_rows;             // rows of the result that are wanted; 0: all tokens
     int n_chunk;            // tokens whose feed-forward part is computed at a time
-    enum mra_head head;
+    enum mra_head_kind head;
     bool dense; // weights lie in the CPU's memory: dense layers and norms by our operators, else by ggml's
     struct mra_attn_params attn;
 };

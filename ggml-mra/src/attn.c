@@ -3,13 +3,13 @@
 
 #include <string.h>
 
-static int items_of(const struct mra_head * a, bool exact) {
+static int items_of(const struct mra_attn_head * a, bool exact) {
     const int rows = exact ? MRA_EXACT_ROWS : a->group * MRA_QUERY_BLOCK;
     const int n = a->n_k > 0 ? (a->n_q + rows - 1) / rows : 0;
     return n > 0 ? n : 1; // one item at least: it clears the padding
 }
 
-static void zero_rows(const struct mra_head * a, int64_t first, int64_t end) {
+static void zero_rows(const struct mra_attn_head * a, int64_t first, int64_t end) {
     for (int64_t i = first; i < end; i++) memset(a->out + i * a->ld_out, 0, a->dv * sizeof(float));
 }
 
@@ -39,7 +39,7 @@ void mra_compute_attn(struct ggml_tensor * dst, const struct mra_node * p, int i
         for (int64_t h = 0; h < j.q->ne[2]; h++) {
             int64_t n_rows;
             bool exact;
-            const struct mra_head a = mra_job_head(&j, s, h, &n_rows, &exact);
+            const struct mra_attn_head a = mra_job_head(&j, s, h, &n_rows, &exact);
             const int n = items_of(&a, exact);
             for (; take < first + n; take = mra_job_take(&j)) {
                 const int i = take - first;
@@ -47,7 +47,7 @@ void mra_compute_attn(struct ggml_tensor * dst, const struct mra_node * p, int i
                 if (a.n_k == 0 || a.n_q == 0) continue;
                 if (exact) {
                     const int i0 = i * MRA_EXACT_ROWS;
-                    kern->attend(
+                    kern->block_sparse_attn(
                         &a, i0, i0 + MRA_EXACT_ROWS < a.n_q ? i0 + MRA_EXACT_ROWS : a.n_q, NULL, 0, 0, NULL, scratch);
                 } else {
                     kern->columns(&a, i * a.group, scratch);
@@ -57,7 +57,7 @@ void mra_compute_attn(struct ggml_tensor * dst, const struct mra_node * p, int i
         }
 }
 
-void mra_compute_sparse(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
+void mra_compute_block_sparse_attn(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
     (void) nth;
     const struct ggml_tensor *cells = dst->src[4], *state = NULL, *lengths = NULL;
     int n_src = 5;
@@ -70,7 +70,7 @@ void mra_compute_sparse(struct ggml_tensor * dst, const struct mra_node * p, int
     void * scratch = mra_job_slot(&j, ith);
     if (!scratch) return;
     const struct mra_kernels * kern = mra_kernels_get();
-    const int h = p->u.sparse.h, g = p->u.sparse.g;
+    const int h = p->u.block_sparse_attn.h, g = p->u.block_sparse_attn.g;
     const int64_t n_bq = (j.q->ne[1] + h - 1) / h;
     int first = 0, take = mra_job_take(&j);
     for (int64_t s = 0; s < j.n_seq; s++)
@@ -81,8 +81,8 @@ void mra_compute_sparse(struct ggml_tensor * dst, const struct mra_node * p, int
             }
             int64_t n_rows;
             bool exact;
-            struct mra_head a = mra_job_head(&j, s, head, &n_rows, &exact);
-            a.scale = p->u.sparse.scale;
+            struct mra_attn_head a = mra_job_head(&j, s, head, &n_rows, &exact);
+            a.scale = p->u.block_sparse_attn.scale;
             const int32_t * list = (const int32_t *) ((const char *) cells->data + head * cells->nb[1] +
                 s * cells->nb[2]);
             for (; take < first + n_bq; take = mra_job_take(&j)) {
@@ -93,8 +93,8 @@ void mra_compute_sparse(struct ggml_tensor * dst, const struct mra_node * p, int
                                                head * state->nb[2] + s * state->nb[3])
                                          : NULL;
                 for (int i = x * h; i < end; i += MRA_EXACT_ROWS) {
-                    kern->attend(&a, i, i + MRA_EXACT_ROWS < end ? i + MRA_EXACT_ROWS : end, list + n_bq + 1 + list[x],
-                        list[x + 1] - list[x], g, st, scratch);
+                    kern->block_sparse_attn(&a, i, i + MRA_EXACT_ROWS < end ? i + MRA_EXACT_ROWS : end,
+                        list + n_bq + 1 + list[x], list[x + 1] - list[x], g, st, scratch);
                 }
             }
             first += (int) n_bq;

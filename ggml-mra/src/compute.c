@@ -7,12 +7,12 @@ void mra_compute(struct ggml_tensor * dst, int ith, int nth, void * userdata) {
     (void) userdata;
     static void (*const run[MRA_KIND_COUNT])(struct ggml_tensor *, const struct mra_node *, int, int) = {
         [MRA_KIND_POOL] = mra_compute_pool,
-        [MRA_KIND_SCORE] = mra_compute_score,
-        [MRA_KIND_TOPK] = mra_compute_topk,
-        [MRA_KIND_COARSE] = mra_compute_coarse,
+        [MRA_KIND_BLOCK_SCORE] = mra_compute_block_score,
+        [MRA_KIND_TOPK_BLOCKS] = mra_compute_topk_blocks,
+        [MRA_KIND_COARSE_STATE] = mra_compute_coarse_state,
         [MRA_KIND_PACK] = mra_compute_pack,
         [MRA_KIND_ATTN] = mra_compute_attn,
-        [MRA_KIND_SPARSE] = mra_compute_sparse,
+        [MRA_KIND_BLOCK_SPARSE_ATTN] = mra_compute_block_sparse_attn,
         [MRA_KIND_SCRATCH] = mra_compute_scratch,
         [MRA_KIND_LINEAR] = mra_compute_linear,
         [MRA_KIND_NORM] = mra_compute_norm,
@@ -104,7 +104,7 @@ static void fill_inf(float * x, int64_t n) {
 static void score_row(float * out, const struct cells * c, int x, const float * q, size_t ldq, const float * k,
     const float * k_max, size_t ldk, int d, float scale) {
     const int n = x < c->rows ? c->cols : 0;
-    if (n) mra_kernels_get()->score(out, c->n_bk, q, ldq, 1, k, k_max, ldk, n, d, scale);
+    if (n) mra_kernels_get()->block_score(out, c->n_bk, q, ldq, 1, k, k_max, ldk, n, d, scale);
     fill_inf(out + n, c->n_bk - n);
 }
 
@@ -117,38 +117,39 @@ static void score_children(float * out, const struct cells * c, int x, const flo
         float * o = out + (int64_t) e * c->rh * c->rg;
         const int y = id[e] * c->rg, n = mra_min(c->rg, c->cols - y);
         fill_inf(o, (int64_t) c->rh * c->rg);
-        if (n > 0 && n_q > 0) mra_kernels_get()->score(o, c->rg, q, ldq, n_q, k + y * ldk, NULL, ldk, n, d, scale);
+        if (n > 0 && n_q > 0)
+            mra_kernels_get()->block_score(o, c->rg, q, ldq, n_q, k + y * ldk, NULL, ldk, n, d, scale);
     }
 }
 
-void mra_compute_score(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
+void mra_compute_block_score(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
     const struct ggml_tensor *q = dst->src[0], *k = dst->src[1];
     int at = 2;
     const struct ggml_tensor *k_max = next_src(dst, p, MRA_HAS_K_MAX, &at),
                              *parents = next_src(dst, p, MRA_HAS_PARENTS, &at);
     const struct ggml_tensor * lengths = next_src(dst, p, MRA_HAS_LENGTHS, &at);
     const size_t ldq = q->nb[1] / sizeof(float), ldk = k->nb[1] / sizeof(float);
-    const int n_q = p->u.score.n_q, n_k = p->u.score.n_k,
-              n_row = parents ? mra_div_up(n_q, p->u.score.shape.ph) : (int) q->ne[1];
+    const int n_q = p->u.block_score.n_q, n_k = p->u.block_score.n_k,
+              n_row = parents ? mra_div_up(n_q, p->u.block_score.shape.ph) : (int) q->ne[1];
     const int64_t n = n_row * q->ne[2] * q->ne[3];
     for (int64_t t = n * ith / nth; t < n * (ith + 1) / nth; t++) {
         const int64_t b = t / (n_row * q->ne[2]), h = t / n_row % q->ne[2], hk = h / (q->ne[2] / k->ne[2]);
         const int x = (int) (t % n_row);
         const struct cells c = cells_of(
-            p->u.score.shape, n_q, n_k, mra_lengths(lengths, q->ne[3], b, n_q, n_k), parents, NULL, h, b);
+            p->u.block_score.shape, n_q, n_k, mra_lengths(lengths, q->ne[3], b, n_q, n_k), parents, NULL, h, b);
         const float * kd = row_f32(k, 0, hk, b);
         if (parents)
             score_children((float *) row_f32(dst, 0, h, b), &c, x, row_f32(q, (int64_t) x * c.rh, h, b), ldq, kd, ldk,
-                (int) q->ne[0], p->u.score.scale);
+                (int) q->ne[0], p->u.block_score.scale);
         else
             score_row((float *) row_f32(dst, x, h, b), &c, x, row_f32(q, x, h, b), ldq, kd,
-                k_max ? row_f32(k_max, 0, hk, b) : NULL, ldk, (int) q->ne[0], p->u.score.scale);
+                k_max ? row_f32(k_max, 0, hk, b) : NULL, ldk, (int) q->ne[0], p->u.block_score.scale);
     }
 }
 
 // sort keys of row x: cells that more priors name first, then by score, less the row's maximum; returns how many
 static int row_keys(float * keys, const struct cells * c, int x, const struct mra_node * p) {
-    const int first_n = p->u.topk.first_n, diag_n = p->u.topk.diag_n;
+    const int first_n = p->u.topk_blocks.first_n, diag_n = p->u.topk_blocks.diag_n;
     float max = 0;
     struct run r;
     int n = 0;
@@ -185,13 +186,13 @@ static void topk_head(
             off[x] = n_out;
             if (x >= c->rows) continue;
             const int64_t m = count < cap - n_out ? count : cap - n_out;
-            const int n = mra_kernels_get()->select(id + n_out, keys, row_keys(keys, c, x, p), (int) m);
+            const int n = mra_kernels_get()->topk_blocks(id + n_out, keys, row_keys(keys, c, x, p), (int) m);
             to_columns(id + n_out, n, c, x, 0);
             n_out += n;
         }
     } else {
         for (int x = 0; x < c->rows; x++) n_key += row_keys(keys + n_key, c, x, p);
-        const int n = mra_kernels_get()->select(id, keys, n_key, (int) (count < cap ? count : cap));
+        const int n = mra_kernels_get()->topk_blocks(id, keys, n_key, (int) (count < cap ? count : cap));
         for (int x = 0; x < c->n_bq; x++) {
             off[x] = n_out;
             if (x >= c->rows) continue;
@@ -203,24 +204,25 @@ static void topk_head(
     off[c->n_bq] = n_out;
 }
 
-void mra_compute_topk(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
+void mra_compute_topk_blocks(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
     const struct ggml_tensor * scores = dst->src[0];
     int at = 1;
     const struct ggml_tensor *parents = next_src(dst, p, MRA_HAS_PARENTS, &at),
                              *lengths = next_src(dst, p, MRA_HAS_LENGTHS, &at);
-    const int n_q = p->u.topk.n_q, n_k = p->u.topk.n_k, slots = p->u.topk.slots < nth ? p->u.topk.slots : nth;
+    const int n_q = p->u.topk_blocks.n_q, n_k = p->u.topk_blocks.n_k,
+              slots = p->u.topk_blocks.slots < nth ? p->u.topk_blocks.slots : nth;
     const int64_t n_task = scores->ne[2] * scores->ne[3], cells = scores->ne[0] * scores->ne[1];
-    const int64_t n_keys = mra_topk_keys(p->rule, cells, mra_div_up(n_k, p->u.topk.shape.g)),
-                  n_bq = mra_div_up(n_q, p->u.topk.shape.h);
-    const int64_t stride = (dst->ne[0] - p->u.topk.slots * n_keys) / n_task;
+    const int64_t n_keys = mra_topk_blocks_keys(p->rule, cells, mra_div_up(n_k, p->u.topk_blocks.shape.g)),
+                  n_bq = mra_div_up(n_q, p->u.topk_blocks.shape.h);
+    const int64_t stride = (dst->ne[0] - p->u.topk_blocks.slots * n_keys) / n_task;
     if (ith >= slots) return;
     float * keys = (float *) dst->data + stride * n_task + ith * n_keys;
     for (int64_t t = ith; t < n_task; t += slots) {
         const int64_t b = t / scores->ne[2], h = t % scores->ne[2];
         const struct mra_len len = mra_lengths(lengths, scores->ne[3], b, n_q, n_k);
-        const struct cells c = cells_of(p->u.topk.shape, n_q, n_k, len, parents, scores, h, b);
-        topk_head((int32_t *) dst->data + t * stride, stride - MRA_SELECT_SLACK - n_bq - 1, &c, p,
-            mra_plan_topk(p, len), keys);
+        const struct cells c = cells_of(p->u.topk_blocks.shape, n_q, n_k, len, parents, scores, h, b);
+        topk_head((int32_t *) dst->data + t * stride, stride - MRA_TOPK_SLACK - n_bq - 1, &c, p,
+            mra_plan_topk_blocks(p, len), keys);
     }
 }
 
@@ -241,26 +243,26 @@ static void coarse_row(float * o, int dv, const struct cells * c, int x, const i
             w[n] = (float) mra_min(c->g, n_k - col * c->g);
             y[n] = col;
             if (++n == N) {
-                mra_kernels_get()->coarse(o, o + dv, o + dv + 1, s, w, y, n, v, ldv, dv);
+                mra_kernels_get()->coarse_state(o, o + dv, o + dv + 1, s, w, y, n, v, ldv, dv);
                 n = 0;
             }
         }
-    if (n) mra_kernels_get()->coarse(o, o + dv, o + dv + 1, s, w, y, n, v, ldv, dv);
+    if (n) mra_kernels_get()->coarse_state(o, o + dv, o + dv + 1, s, w, y, n, v, ldv, dv);
 }
 
-void mra_compute_coarse(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
+void mra_compute_coarse_state(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
     const struct ggml_tensor *scores = dst->src[0], *refined = dst->src[1], *v = dst->src[2];
     int at = 3;
     const struct ggml_tensor *parents = next_src(dst, p, MRA_HAS_PARENTS, &at),
                              *state = next_src(dst, p, MRA_HAS_STATE, &at);
     const struct ggml_tensor * lengths = next_src(dst, p, MRA_HAS_LENGTHS, &at);
-    const int n_q = p->u.coarse.n_q, n_k = p->u.coarse.n_k, dv = (int) v->ne[0];
+    const int n_q = p->u.coarse_state.n_q, n_k = p->u.coarse_state.n_k, dv = (int) v->ne[0];
     const int64_t n = dst->ne[1] * dst->ne[2] * dst->ne[3];
     for (int64_t t = n * ith / nth; t < n * (ith + 1) / nth; t++) {
         const int64_t b = t / (dst->ne[1] * dst->ne[2]), h = t / dst->ne[1] % dst->ne[2];
         const int x = (int) (t % dst->ne[1]);
         const struct mra_len len = mra_lengths(lengths, scores->ne[3], b, n_q, n_k);
-        const struct cells c = cells_of(p->u.coarse.shape, n_q, n_k, len, parents, scores, h, b);
+        const struct cells c = cells_of(p->u.coarse_state.shape, n_q, n_k, len, parents, scores, h, b);
         float * o = (float *) row_f32(dst, x, h, b);
         memset(o, 0, (dv + 2) * sizeof(float));
         o[dv] = -INFINITY;

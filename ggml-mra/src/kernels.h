@@ -42,7 +42,7 @@ struct mra_pack {
 };
 
 // Attention of one head of one sequence.
-struct mra_head {
+struct mra_attn_head {
     struct mra_rows q, k, v;
     struct mra_pack pack;
     int n_q, n_k; // valid rows
@@ -60,7 +60,7 @@ struct mra_head {
 };
 
 // how many priors of the columns frame name key block y for query block x
-static inline int mra_columns_named(const struct mra_head * a, int x, int y) {
+static inline int mra_columns_named(const struct mra_attn_head * a, int x, int y) {
     return mra_columns_priors(a->first_n, a->diag_n, a->g, x, y);
 }
 
@@ -105,29 +105,29 @@ struct mra_kernels {
 
     // dst[i*ld + j] = scale * q_i.k_j, or with k_max, k being the minima:  scale * sum_c max(q_ic k_jc, q_ic k_max_jc)
     // q_i at q + i*ldq floats, k_j and k_max_j at k + j*ldk
-    void (*score)(float * dst, size_t ld, const float * q, size_t ldq, int n_q, const float * k, const float * k_max,
-        size_t ldk, int n_k, int d, float scale);
+    void (*block_score)(float * dst, size_t ld, const float * q, size_t ldq, int n_q, const float * k,
+        const float * k_max, size_t ldk, int n_k, int d, float scale);
 
     // idx = positions of the m largest of x[n], ascending; ties to the lower position. -inf and NaN are never taken, so
     // fewer than m may be written; returns how many. x has room for, and idx may be written up to, 16 further entries.
-    int (*select)(int32_t * idx, float * x, int n, int m);
+    int (*topk_blocks)(int32_t * idx, float * x, int n, int m);
 
     // Adds n cells to a softmax state (o[dv], max, sum; max = -inf: empty): cell j has score s[j], weight w[j] and
     // value row y[j] of v.
-    void (*coarse)(float * o, float * max, float * sum, const float * s, const float * w, const int32_t * y, int n,
-        const float * v, size_t ldv, int dv);
+    void (*coarse_state)(float * o, float * max, float * sum, const float * s, const float * w, const int32_t * y,
+        int n, const float * v, size_t ldv, int dv);
 
     // Fills the pack of a->k, a->v for keys [j0, j1); j0 is a multiple of 16*g. copy: k and v rows; columns: block
     // statistics
-    void (*pack)(const struct mra_head * a, int j0, int j1, bool copy, bool columns);
+    void (*pack)(const struct mra_attn_head * a, int j0, int j1, bool copy, bool columns);
 
     // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell groups of g keys,
     // cells[] ascending, cut off at n_k. state: o[dv], max, sum that every row starts from, or NULL.
-    void (*attend)(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
+    void (*block_sparse_attn)(const struct mra_attn_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
         const float * state, void * scratch);
 
     // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
-    void (*columns)(const struct mra_head * a, int x0, void * scratch);
+    void (*columns)(const struct mra_attn_head * a, int x0, void * scratch);
 
     struct mra_dense_kernels dense;
 
@@ -138,7 +138,7 @@ struct mra_kernels {
 // Scratch bytes one thread needs for linear, for attend, for columns (n_k, m1, g, group at their largest); 64-byte
 // aligned.
 size_t mra_linear_scratch(int k, bool floats);
-size_t mra_attend_scratch(int d, int dv);
+size_t mra_block_sparse_attn_scratch(int d, int dv);
 size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);
 
 extern const struct mra_kernels mra_kernels_ref;

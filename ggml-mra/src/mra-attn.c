@@ -47,13 +47,13 @@ static bool refine(struct ggml_context * ctx, struct ggml_tensor * q, struct ggm
     struct ggml_tensor * scores = ggml_mra_block_score(ctx, qp, kp, NULL, ls->list, lengths, l, scale, err);
     if (!scores) return false;
     struct mra_node p = { .rule = (uint8_t) a->rule, .level = (uint8_t) i };
-    p.u.topk.count = a->counts[0] >= 0 ? a->counts[i] : -1;
-    p.u.topk.budget = a->budget;
-    p.u.topk.first_n = (uint16_t) (i ? 0 : a->first_n);
-    p.u.topk.diag_n = (uint16_t) (i ? 0 : a->diag_n);
-    for (int t = 0; t < 4 && a->sizes[t] > 1; t++) p.u.topk.sizes[t] = (uint8_t) a->sizes[t];
+    p.u.topk_blocks.count = a->counts[0] >= 0 ? a->counts[i] : -1;
+    p.u.topk_blocks.budget = a->budget;
+    p.u.topk_blocks.first_n = (uint16_t) (i ? 0 : a->first_n);
+    p.u.topk_blocks.diag_n = (uint16_t) (i ? 0 : a->diag_n);
+    for (int t = 0; t < 4 && a->sizes[t] > 1; t++) p.u.topk_blocks.sizes[t] = (uint8_t) a->sizes[t];
     const int64_t cap = a->rule == MRA_RULE_ROW ? counts[i] * ((q->ne[1] + s - 1) / s) : counts[i];
-    struct ggml_tensor * list = mra_topk_node(ctx, scores, ls->list, lengths, &l, cap, p, a->n_threads, err);
+    struct ggml_tensor * list = mra_topk_blocks_node(ctx, scores, ls->list, lengths, &l, cap, p, a->n_threads, err);
     if (!list) return false;
     if (!a->sparse) {
         struct ggml_tensor * vp = ggml_mra_pool(ctx, v, lengths, s, MRA_POOL_MEAN, true, err);

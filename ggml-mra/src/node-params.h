@@ -8,11 +8,11 @@
 enum mra_kind {
     MRA_KIND_NONE,
     MRA_KIND_POOL,
-    MRA_KIND_SCORE,
-    MRA_KIND_TOPK,
-    MRA_KIND_COARSE,
+    MRA_KIND_BLOCK_SCORE,
+    MRA_KIND_TOPK_BLOCKS,
+    MRA_KIND_COARSE_STATE,
     MRA_KIND_PACK,
-    MRA_KIND_SPARSE,
+    MRA_KIND_BLOCK_SPARSE_ATTN,
     MRA_KIND_ATTN,
     MRA_KIND_SCRATCH,
     MRA_KIND_LINEAR,
@@ -48,7 +48,7 @@ struct mra_node {
             struct mra_node_shape shape;
             int32_t n_q, n_k;
             float scale;
-        } score;
+        } block_score;
         struct {
             struct mra_node_shape shape;
             int32_t n_q, n_k;
@@ -57,15 +57,15 @@ struct mra_node {
             uint8_t sizes[4];
             float budget;
             int32_t slots;
-        } topk; // count < 0: from the budget
+        } topk_blocks; // count < 0: from the budget
         struct {
             struct mra_node_shape shape;
             int32_t n_q, n_k;
-        } coarse;
+        } coarse_state;
         struct {
             uint8_t h, g;
             float scale;
-        } sparse;
+        } block_sparse_attn;
         struct {
             uint8_t frame, block;
             uint16_t first_n, diag_n;

@@ -37,11 +37,11 @@ struct ggml_tensor * mra_node_new(struct ggml_context * ctx, enum ggml_type type
 // ggml_custom_op_t: runs thread ith of nth
 void mra_compute(struct ggml_tensor * dst, int ith, int nth, void * userdata);
 void mra_compute_pool(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_score(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_topk(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_coarse(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
+void mra_compute_block_score(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
+void mra_compute_topk_blocks(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
+void mra_compute_coarse_state(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
 void mra_compute_pack(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_sparse(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
+void mra_compute_block_sparse_attn(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
 void mra_compute_attn(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
 void mra_compute_scratch(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
 void mra_compute_linear(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
@@ -79,14 +79,14 @@ struct mra_job {
 struct mra_job mra_job_new(const struct ggml_tensor * q, const struct ggml_tensor * k, const struct ggml_tensor * v,
     const struct ggml_tensor * lengths, const struct ggml_tensor * pack, struct ggml_tensor * dst);
 // head `head` (of q; of k and v where q is NULL) of sequence s; *n_rows: output rows of the sequence, valid or not
-struct mra_head mra_job_head(const struct mra_job * j, int64_t s, int64_t head, int64_t * n_rows, bool * exact);
+struct mra_attn_head mra_job_head(const struct mra_job * j, int64_t s, int64_t head, int64_t * n_rows, bool * exact);
 int mra_job_take(const struct mra_job * j); // next work item; reset by the pack node
 void * mra_job_slot(
     const struct mra_job * j, int ith); // scratch of thread ith, NULL: this thread has none and must not take part
 
 // topk_blocks with capacity cap; p holds rule, count or {sizes, level, budget}, priors
-struct ggml_tensor * mra_topk_node(struct ggml_context * ctx, struct ggml_tensor * scores, struct ggml_tensor * parents,
-    struct ggml_tensor * lengths, const struct mra_level * level, int64_t cap, struct mra_node p, int n_threads,
-    struct mra_error * err);
+struct ggml_tensor * mra_topk_blocks_node(struct ggml_context * ctx, struct ggml_tensor * scores,
+    struct ggml_tensor * parents, struct ggml_tensor * lengths, const struct mra_level * level, int64_t cap,
+    struct mra_node p, int n_threads, struct mra_error * err);
 
 int mra_slots(int n_threads); // threads that may take part

@@ -135,21 +135,21 @@ struct ggml_tensor * ggml_mra_block_score(struct ggml_context * ctx, struct ggml
     }
     if (check_parents(parents, &l, q->ne[2], q->ne[3], &cap, err) || mra_check_lengths(lengths, q->ne[3], err))
         return NULL;
-    struct mra_node p = { .kind = MRA_KIND_SCORE,
+    struct mra_node p = { .kind = MRA_KIND_BLOCK_SCORE,
         .flags = flag_if(lengths, MRA_HAS_LENGTHS) | flag_if(parents, MRA_HAS_PARENTS) |
             flag_if(k_max, MRA_HAS_K_MAX) };
-    p.u.score.shape = shape_of(&l);
-    p.u.score.scale = scale;
-    p.u.score.n_q = (int32_t) l.n_q;
-    p.u.score.n_k = (int32_t) l.n_k;
+    p.u.block_score.shape = shape_of(&l);
+    p.u.block_score.scale = scale;
+    p.u.block_score.n_q = (int32_t) l.n_q;
+    p.u.block_score.n_k = (int32_t) l.n_k;
     const int64_t ne0 = cap ? (int64_t) (l.parent_h / l.h) * (l.parent_g / l.g) : k->ne[1];
     return mra_node_new(ctx, GGML_TYPE_F32, ne0, cap ? cap : q->ne[1], q->ne[2], q->ne[3],
         (struct ggml_tensor *[]) { q, k, k_max, parents, lengths }, 5, p, "mra_block_score", err);
 }
 
-struct ggml_tensor * mra_topk_node(struct ggml_context * ctx, struct ggml_tensor * scores, struct ggml_tensor * parents,
-    struct ggml_tensor * lengths, const struct mra_level * l, int64_t cap, struct mra_node p, int n_threads,
-    struct mra_error * err) {
+struct ggml_tensor * mra_topk_blocks_node(struct ggml_context * ctx, struct ggml_tensor * scores,
+    struct ggml_tensor * parents, struct ggml_tensor * lengths, const struct mra_level * l, int64_t cap,
+    struct mra_node p, int n_threads, struct mra_error * err) {
     int64_t pcap;
     if (check_f32("scores", scores, err) || check_level(l, err)) return NULL;
     if (check_parents(parents, l, scores->ne[2], scores->ne[3], &pcap, err) || check_scores(scores, l, pcap, err) ||
@@ -165,14 +165,14 @@ struct ggml_tensor * mra_topk_node(struct ggml_context * ctx, struct ggml_tensor
     if (cap < 1) cap = 1;
     // behind the list, one slot of sort keys for every thread
     const int slots = mra_slots(n_threads) < n_task ? mra_slots(n_threads) : (int) n_task;
-    const int64_t list = rows + 1 + cap, keys = mra_topk_keys(p.rule, cells, div_up(l->n_k, l->g)),
-                  stride = list + MRA_SELECT_SLACK;
-    p.kind = MRA_KIND_TOPK;
+    const int64_t list = rows + 1 + cap, keys = mra_topk_blocks_keys(p.rule, cells, div_up(l->n_k, l->g)),
+                  stride = list + MRA_TOPK_SLACK;
+    p.kind = MRA_KIND_TOPK_BLOCKS;
     p.flags = flag_if(lengths, MRA_HAS_LENGTHS) | flag_if(parents, MRA_HAS_PARENTS);
-    p.u.topk.shape = shape_of(l);
-    p.u.topk.slots = slots;
-    p.u.topk.n_q = (int32_t) l->n_q;
-    p.u.topk.n_k = (int32_t) l->n_k;
+    p.u.topk_blocks.shape = shape_of(l);
+    p.u.topk_blocks.slots = slots;
+    p.u.topk_blocks.n_q = (int32_t) l->n_q;
+    p.u.topk_blocks.n_k = (int32_t) l->n_k;
     struct ggml_tensor * t = mra_node_new(ctx, GGML_TYPE_I32, stride * n_task + slots * keys, 1, 1, 1,
         (struct ggml_tensor *[]) { scores, parents, lengths }, 3, p, "mra_topk_blocks", err);
     if (!t) return NULL;
@@ -200,10 +200,10 @@ struct ggml_tensor * ggml_mra_topk_blocks(struct ggml_context * ctx, struct ggml
         return NULL;
     }
     struct mra_node p = { .rule = (uint8_t) rule };
-    p.u.topk.count = count;
-    p.u.topk.first_n = (uint16_t) first_n;
-    p.u.topk.diag_n = (uint16_t) diag_n;
-    return mra_topk_node(
+    p.u.topk_blocks.count = count;
+    p.u.topk_blocks.first_n = (uint16_t) first_n;
+    p.u.topk_blocks.diag_n = (uint16_t) diag_n;
+    return mra_topk_blocks_node(
         ctx, scores, parents, lengths, &l, rule == MRA_RULE_ROW ? count * div_up(l.n_q, l.h) : count, p, 0, err);
 }
 
@@ -230,12 +230,12 @@ struct ggml_tensor * ggml_mra_coarse_state(struct ggml_context * ctx, struct ggm
     }
     if (state && check_shape("state", state, v->ne[0] + 2, div_up(l.n_q, l.parent_h), n_head, n_batch, err))
         return NULL;
-    struct mra_node p = { .kind = MRA_KIND_COARSE,
+    struct mra_node p = { .kind = MRA_KIND_COARSE_STATE,
         .flags = flag_if(lengths, MRA_HAS_LENGTHS) | flag_if(parents, MRA_HAS_PARENTS) |
             flag_if(state, MRA_HAS_STATE) };
-    p.u.coarse.shape = shape_of(&l);
-    p.u.coarse.n_q = (int32_t) l.n_q;
-    p.u.coarse.n_k = (int32_t) l.n_k;
+    p.u.coarse_state.shape = shape_of(&l);
+    p.u.coarse_state.n_q = (int32_t) l.n_q;
+    p.u.coarse_state.n_k = (int32_t) l.n_k;
     return mra_node_new(ctx, GGML_TYPE_F32, v->ne[0] + 2, div_up(l.n_q, l.h), n_head, n_batch,
         (struct ggml_tensor *[]) { scores, refined, v, parents, state, lengths }, 6, p, "mra_coarse_state", err);
 }
@@ -261,11 +261,11 @@ struct ggml_tensor * ggml_mra_block_sparse_attn(struct ggml_context * ctx, struc
     p.u.attn.slots = mra_slots(n_threads);
     struct ggml_tensor * pack = mra_pack_node(ctx, k, v, lengths, &p, k->ne[3], k->ne[1], err);
     if (!pack) return NULL;
-    p = (struct mra_node) { .kind = MRA_KIND_SPARSE,
+    p = (struct mra_node) { .kind = MRA_KIND_BLOCK_SPARSE_ATTN,
         .flags = flag_if(lengths, MRA_HAS_LENGTHS) | flag_if(state, MRA_HAS_STATE) };
-    p.u.sparse.h = (uint8_t) h;
-    p.u.sparse.g = (uint8_t) g;
-    p.u.sparse.scale = scale != 0 ? scale : 1 / sqrtf((float) q->ne[0]);
+    p.u.block_sparse_attn.h = (uint8_t) h;
+    p.u.block_sparse_attn.g = (uint8_t) g;
+    p.u.block_sparse_attn.scale = scale != 0 ? scale : 1 / sqrtf((float) q->ne[0]);
     return mra_node_new(ctx, GGML_TYPE_F32, v->ne[0], q->ne[2], q->ne[1], q->ne[3],
         (struct ggml_tensor *[]) { q, k, v, pack, cells, state, lengths }, 7, p, "mra_block_sparse_attn", err);
 }

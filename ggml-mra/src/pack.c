@@ -35,7 +35,7 @@ static int group_size(const struct mra_node * p, int64_t max_len, int64_t n_head
 }
 
 static size_t slot_size(const struct mra_node * p, int64_t d, int64_t dv, int64_t max_len, int group) {
-    size_t bytes = mra_attend_scratch((int) d, (int) dv);
+    size_t bytes = mra_block_sparse_attn_scratch((int) d, (int) dv);
     // the plan of a shorter sequence needs no more, except that blocks of 16 become 32 at 2048 keys
     for (int i = 0; i < 2 && p->u.attn.frame == MRA_FRAME_COLUMNS; i++) {
         const int n = i == 0 || max_len < 2048 ? (int) max_len : 2047;
@@ -83,7 +83,8 @@ struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor
 
 bool mra_pack_is_foreign(const struct ggml_tensor * attn) {
     const int kind = mra_node_get(attn).kind;
-    return (kind == MRA_KIND_ATTN || kind == MRA_KIND_SPARSE) && mra_node_get(attn->src[3]).kind != MRA_KIND_PACK;
+    return (kind == MRA_KIND_ATTN || kind == MRA_KIND_BLOCK_SPARSE_ATTN) &&
+        mra_node_get(attn->src[3]).kind != MRA_KIND_PACK;
 }
 
 struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn) {
@@ -92,7 +93,7 @@ struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn) {
     struct ggml_tensor * lengths = NULL;
     for (int i = 4; i < GGML_MAX_SRC && attn->src[i] && p.flags & (MRA_HAS_LENGTHS | MRA_IS_STARTS); i++)
         lengths = attn->src[i]; // the last one
-    if (p.kind == MRA_KIND_SPARSE) {
+    if (p.kind == MRA_KIND_BLOCK_SPARSE_ATTN) {
         of.u.attn.frame = MRA_FRAME_EXACT;
         of.u.attn.slots = 1; // whoever packs again goes on alone
         p = pack_params(&of, k, v, k->ne[1]);
@@ -138,8 +139,8 @@ static struct mra_rows rows_of(const struct ggml_tensor * t, int64_t first, int6
     };
 }
 
-static struct mra_pack pack_of(
-    const struct mra_job * j, const struct mra_head * a, int64_t first, int64_t n_tokens, int64_t s, int64_t head) {
+static struct mra_pack pack_of(const struct mra_job * j, const struct mra_attn_head * a, int64_t first,
+    int64_t n_tokens, int64_t s, int64_t head) {
     const size_t D = MRA_ROUND_UP(a->d, MRA_PAD), DV = MRA_ROUND_UP(a->dv, MRA_PAD), es = a->k.type == MRA_F16 ? 2 : 4;
     const struct sizes z = head_sizes(&j->pack, a->d, a->dv, es);
     size_t at = ALIGN + (first * z.token + s * z.seq) * j->k->ne[2] + head * (n_tokens * z.token + z.seq);
@@ -166,7 +167,7 @@ static struct mra_pack pack_of(
     return p;
 }
 
-struct mra_head mra_job_head(const struct mra_job * j, int64_t s, int64_t head, int64_t * n_rows, bool * exact) {
+struct mra_attn_head mra_job_head(const struct mra_job * j, int64_t s, int64_t head, int64_t * n_rows, bool * exact) {
     const bool packed = j->pack.flags & MRA_IS_STARTS;
     const int64_t head_kv = j->q ? head / (j->q->ne[2] / j->k->ne[2]) : head;
     int64_t first = 0, n_tokens = j->k->ne[1], batch = s, n_q = j->q ? j->q->ne[1] : n_tokens;
@@ -178,7 +179,7 @@ struct mra_head mra_job_head(const struct mra_job * j, int64_t s, int64_t head, 
         len = (struct mra_len) { (int) n_tokens, (int) n_tokens };
     } else len = mra_lengths(j->lengths, j->k->ne[3], s, n_q, n_tokens);
 
-    struct mra_head a = {
+    struct mra_attn_head a = {
         .k = rows_of(j->k, first, head_kv, batch),
         .v = rows_of(j->v, first, head_kv, batch),
         .d = (int) j->k->ne[0],
@@ -234,7 +235,7 @@ void mra_compute_pack(struct ggml_tensor * dst, const struct mra_node * p, int i
         for (int64_t h = 0; h < j.k->ne[2]; h++) {
             int64_t n_rows;
             bool exact;
-            const struct mra_head a = mra_job_head(&j, s, h, &n_rows, &exact);
+            const struct mra_attn_head a = mra_job_head(&j, s, h, &n_rows, &exact);
             if (exact && !copy) continue;
             for (int k0 = 0; k0 < a.n_k; k0 += CHUNK_KEYS) {
                 if (item++ % nth == ith)

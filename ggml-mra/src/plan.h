@@ -138,20 +138,21 @@ MRA_INLINE void mra_plan_square(const int * sizes, const int * explicit_counts, 
 }
 
 // how many cells a topk node takes of a sequence: per row of cells, or per head
-MRA_INLINE int64_t mra_plan_topk(const struct mra_node * p, struct mra_len len) {
-    if (p->u.topk.count >= 0) return p->u.topk.count;
+MRA_INLINE int64_t mra_plan_topk_blocks(const struct mra_node * p, struct mra_len len) {
+    if (p->u.topk_blocks.count >= 0) return p->u.topk_blocks.count;
     int sizes[MRA_PLAN_LEVELS + 1] = { 0 };
     int64_t counts[MRA_PLAN_LEVELS] = { 0 };
-    for (int i = 0; i < 4 && p->u.topk.sizes[i]; i++) {
-        sizes[i] = p->u.topk.sizes[i];
+    for (int i = 0; i < 4 && p->u.topk_blocks.sizes[i]; i++) {
+        sizes[i] = p->u.topk_blocks.sizes[i];
         sizes[i + 1] = 1;
     }
-    if (len.n_q > 0 && len.n_k > 0) mra_plan_square(sizes, NULL, p->u.topk.budget, p->rule, len.n_q, len.n_k, counts);
+    if (len.n_q > 0 && len.n_k > 0)
+        mra_plan_square(sizes, NULL, p->u.topk_blocks.budget, p->rule, len.n_q, len.n_k, counts);
     return counts[p->level];
 }
 
 // topk_blocks' sort keys of one thread: all cells of a head, or one row of cells
-enum { MRA_SELECT_SLACK = 16 }; // what the select kernel may write behind its last entry
-MRA_INLINE int64_t mra_topk_keys(int rule, int64_t cells, int64_t row) {
-    return (rule == MRA_PLAN_ROW && row < cells ? row : cells) + 4 * MRA_SELECT_SLACK;
+enum { MRA_TOPK_SLACK = 16 }; // what the select kernel may write behind its last entry
+MRA_INLINE int64_t mra_topk_blocks_keys(int rule, int64_t cells, int64_t row) {
+    return (rule == MRA_PLAN_ROW && row < cells ? row : cells) + 4 * MRA_TOPK_SLACK;
 }

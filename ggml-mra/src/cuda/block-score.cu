@@ -131,14 +131,14 @@ __global__ void __launch_bounds__(THREADS) score_kernel(const struct score_args 
     }
 }
 
-bool mra_cuda_supports_score(
+bool mra_cuda_supports_block_score(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) p;
     (void) n_src;
     return src[0].ne[0] % 4 == 0 && dst->ne[2] <= 65535 && dst->ne[3] <= 65535;
 }
 
-int mra_cuda_score(
+int mra_cuda_block_score(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     (void) n_src;
     int at = 2;
@@ -150,12 +150,13 @@ int mra_cuda_score(
     a.k = strided_of(src[1]);
     if (k_max) a.k_max = strided_of(*k_max);
     a.dst = (float *) dst.data;
-    a.level = level_of(p->u.score.shape, p->u.score.n_q, p->u.score.n_k, nullptr, parents, lengths, src[0].ne[3]);
+    a.level = level_of(
+        p->u.block_score.shape, p->u.block_score.n_q, p->u.block_score.n_k, nullptr, parents, lengths, src[0].ne[3]);
     a.head_size = dst.ne[0] * dst.ne[1];
     a.d = (int) src[0].ne[0];
     a.n_head = (int) src[0].ne[2];
     a.group = (int) (src[0].ne[2] / src[1].ne[2]);
-    a.scale = p->u.score.scale;
+    a.scale = p->u.block_score.scale;
     a.aligned = aligned16(src[0]) && aligned16(src[1]) && (!k_max || aligned16(*k_max));
     const bool small = parents && a.level.rh <= 4; // few rows share a list of columns
     const int rows = parents ? a.level.rh : a.level.n_bq, n_parent = parents ? a.level.n_parent_row : 1;

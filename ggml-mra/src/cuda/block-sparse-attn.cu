@@ -112,14 +112,14 @@ int mra_cuda_exact(const struct attn_args & a, void * stream) {
     return with_dim(mra_device_dim((int) a.k.ne[0], (int) a.v.ne[0]), l);
 }
 
-bool mra_cuda_supports_sparse(
+bool mra_cuda_supports_block_sparse_attn(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
     const int n = 5 + !!(p->flags & MRA_HAS_STATE) + !!(p->flags & MRA_HAS_LENGTHS);
     return n_src == n && src[0].type == MRA_TENSOR_F32 && src[4].type == MRA_TENSOR_I32;
 }
 
-int mra_cuda_sparse(
+int mra_cuda_block_sparse_attn(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     const struct mra_tensor *state = p->flags & MRA_HAS_STATE ? &src[5] : NULL,
                             *lengths = p->flags & MRA_HAS_LENGTHS ? &src[n_src - 1] : NULL;
@@ -127,9 +127,9 @@ int mra_cuda_sparse(
     const int rc = mra_cuda_attn_args(&l.a, p, false, &dst, &src[0], &src[1], &src[2], &src[3], lengths);
     if (rc != MRA_CUDA_OK) return rc;
     l.stream = stream;
-    l.a.scale = p->u.sparse.scale * MRA_LOG2E;
-    l.a.h = p->u.sparse.h;
-    l.a.g = p->u.sparse.g;
+    l.a.scale = p->u.block_sparse_attn.scale * MRA_LOG2E;
+    l.a.h = p->u.block_sparse_attn.h;
+    l.a.g = p->u.block_sparse_attn.g;
     l.a.cells = src[4];
     if (state) l.a.state = *state;
     return with_dim(mra_device_dim((int) src[1].ne[0], (int) src[2].ne[0]), l);

@@ -5,7 +5,7 @@
 // neighbouring query blocks, which choose much the same keys: what one reads, the others find in L1. What is chosen by
 // is computed in F32 from K as it is given.
 #include "cuda.h"
-#include "select.cuh"
+#include "warp-topk.cuh"
 #include "sequence.cuh"
 #include "softmax-state.cuh"
 #include "tile.cuh"
@@ -77,7 +77,7 @@ MRA_DEVICE int expand(const struct attn_args & a, const struct query_block & b, 
         b.logit[y] = u;
     }
     __syncwarp();
-    const int n = warp_select(b.logit, b.n_b, b.s.plan.m1, b.bins, [&](int i, int y) {
+    const int n = warp_topk(b.logit, b.n_b, b.s.plan.m1, b.bins, [&](int i, int y) {
         b.expanded[i] = y;
         b.pooled[y] = -INFINITY;
     });
@@ -155,7 +155,7 @@ template <int D> MRA_DEVICE int keep(const struct attn_args & a, const struct qu
         if (lane % 4 == 0) b.logit[j] = key < b.s.n_k ? sum : -INFINITY;
     }
     __syncwarp();
-    const int n_kept = warp_select(b.logit, n, b.s.plan.m2, b.bins, [&](int i, int j) {
+    const int n_kept = warp_topk(b.logit, n, b.s.plan.m2, b.bins, [&](int i, int j) {
         b.kept[i] = expanded_key(b, j);
         b.logit[j] = -INFINITY;
     });

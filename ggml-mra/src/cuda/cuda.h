@@ -32,11 +32,11 @@ const char * mra_cuda_message(int code);
     int mra_cuda_##kind( \
         const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream)
 MRA_CUDA_KIND(pool);
-MRA_CUDA_KIND(score);
-MRA_CUDA_KIND(topk);
-MRA_CUDA_KIND(coarse);
+MRA_CUDA_KIND(block_score);
+MRA_CUDA_KIND(topk_blocks);
+MRA_CUDA_KIND(coarse_state);
 MRA_CUDA_KIND(pack);
-MRA_CUDA_KIND(sparse);
+MRA_CUDA_KIND(block_sparse_attn);
 MRA_CUDA_KIND(attn);
 #undef MRA_CUDA_KIND
 

@@ -9,15 +9,15 @@ static const struct {
     { nullptr,
         nullptr }, // MRA_KIND_NONE; the rest in the order of enum mra_kind, whose last ones are for the CPU alone
     { mra_cuda_supports_pool, mra_cuda_pool },
-    { mra_cuda_supports_score, mra_cuda_score },
-    { mra_cuda_supports_topk, mra_cuda_topk },
-    { mra_cuda_supports_coarse, mra_cuda_coarse },
+    { mra_cuda_supports_block_score, mra_cuda_block_score },
+    { mra_cuda_supports_topk_blocks, mra_cuda_topk_blocks },
+    { mra_cuda_supports_coarse_state, mra_cuda_coarse_state },
     { mra_cuda_supports_pack, mra_cuda_pack },
-    { mra_cuda_supports_sparse, mra_cuda_sparse },
+    { mra_cuda_supports_block_sparse_attn, mra_cuda_block_sparse_attn },
     { mra_cuda_supports_attn, mra_cuda_attn },
 };
-static_assert(MRA_KIND_POOL == 1 && MRA_KIND_SCORE == 2 && MRA_KIND_TOPK == 3 && MRA_KIND_COARSE == 4 &&
-        MRA_KIND_PACK == 5 && MRA_KIND_SPARSE == 6 && MRA_KIND_ATTN == 7 &&
+static_assert(MRA_KIND_POOL == 1 && MRA_KIND_BLOCK_SCORE == 2 && MRA_KIND_TOPK_BLOCKS == 3 &&
+        MRA_KIND_COARSE_STATE == 4 && MRA_KIND_PACK == 5 && MRA_KIND_BLOCK_SPARSE_ATTN == 6 && MRA_KIND_ATTN == 7 &&
         sizeof(kinds) / sizeof(kinds[0]) == MRA_KIND_ATTN + 1,
     "kinds[] follows enum mra_kind");
 

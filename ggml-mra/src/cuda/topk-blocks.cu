@@ -2,7 +2,7 @@
 // Bit-equal from run to run: only integers are counted atomically.
 #include "cells.cuh"
 #include "cuda.h"
-#include "select.cuh"
+#include "warp-topk.cuh"
 
 enum { MAX_WARPS = 32 };
 
@@ -26,7 +26,7 @@ MRA_DEVICE uint32_t key_at(const struct key_row & r, const struct mra_node & p, 
     float s;
     if (!candidate(r.cells, t, col, &s)) return 0;
     s -= r.max;
-    const int first_n = p.u.topk.first_n, diag_n = p.u.topk.diag_n;
+    const int first_n = p.u.topk_blocks.first_n, diag_n = p.u.topk_blocks.diag_n;
     if (first_n || diag_n) s = mra_named_key(s, mra_square_priors(first_n, diag_n, r.x, *col));
     return select_key(s);
 }
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(MAX_WARPS * MRA_WARP) topk_kernel(const struct
     const bool by_row = a.p.rule == MRA_PLAN_ROW, by_max = a.p.rule == MRA_PLAN_ROWMAX;
     int32_t *list = a.dst + blockIdx.x * a.stride, *id = list + l.n_bq + 1;
 
-    if (threadIdx.x == 0) plan[0] = mra_plan_topk(&a.p, len); // doubles, which many devices have few units for
+    if (threadIdx.x == 0) plan[0] = mra_plan_topk_blocks(&a.p, len); // doubles, which many devices have few units for
     // until offsets are written, their place holds the maxima of the rows
     for (int x = warp; by_max && x < rows; x += n_warp) {
         const float max = row_max(cells_of(l, x, head, batch, len));
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(MAX_WARPS * MRA_WARP) topk_kernel(const struct
     if (threadIdx.x == 0) list[l.n_bq] = (int32_t) (n_out < a.cap ? n_out : a.cap);
 }
 
-bool mra_cuda_supports_topk(
+bool mra_cuda_supports_topk_blocks(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) p;
     (void) dst;
@@ -202,7 +202,7 @@ bool mra_cuda_supports_topk(
     return src[0].ne[2] * src[0].ne[3] <= INT32_MAX;
 }
 
-int mra_cuda_topk(
+int mra_cuda_topk_blocks(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     (void) n_src;
     int at = 1;
@@ -212,11 +212,13 @@ int mra_cuda_topk(
     const int64_t n_task = scores.ne[2] * scores.ne[3];
     struct topk_args a = {};
     a.p = *p;
-    a.level = level_of(p->u.topk.shape, p->u.topk.n_q, p->u.topk.n_k, &scores, parents, lengths, scores.ne[3]);
+    a.level = level_of(
+        p->u.topk_blocks.shape, p->u.topk_blocks.n_q, p->u.topk_blocks.n_k, &scores, parents, lengths, scores.ne[3]);
     a.dst = (int32_t *) dst.data;
-    a.stride = (dst.ne[0] - p->u.topk.slots * mra_topk_keys(p->rule, scores.ne[0] * scores.ne[1], a.level.n_bk)) /
+    a.stride = (dst.ne[0] -
+                   p->u.topk_blocks.slots * mra_topk_blocks_keys(p->rule, scores.ne[0] * scores.ne[1], a.level.n_bk)) /
         n_task;
-    a.cap = a.stride - MRA_SELECT_SLACK - a.level.n_bq - 1;
+    a.cap = a.stride - MRA_TOPK_SLACK - a.level.n_bq - 1;
     a.n_head = (int) scores.ne[2];
     const int n_warp = mra_min(a.level.n_bq, MAX_WARPS);
     return MRA_LAUNCH(topk_kernel, (unsigned) n_task, n_warp * MRA_WARP, n_warp * SELECT_BINS * sizeof(int), stream, a);

@@ -2,8 +2,8 @@
 // to a state
 #include "common.h"
 
-void mra_ref_coarse(float * o, float * max, float * sum, const float * s, const float * w, const int32_t * y, int n,
-    const float * v, size_t ldv, int dv) {
+void mra_ref_coarse_state(float * o, float * max, float * sum, const float * s, const float * w, const int32_t * y,
+    int n, const float * v, size_t ldv, int dv) {
     double m = *max;
     for (int j = 0; j < n; j++)
         if (s[j] > m) m = s[j]; // not fmax: gcc 12 for aarch64 breaks on that reduction
@@ -20,7 +20,7 @@ void mra_ref_coarse(float * o, float * max, float * sum, const float * s, const 
     *sum = (float) l;
 }
 
-void mra_ref_attend(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
+void mra_ref_block_sparse_attn(const struct mra_attn_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
     const float * state, void * scratch) {
     (void) scratch;
     if (!cells) {

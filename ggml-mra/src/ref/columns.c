@@ -39,7 +39,7 @@ static double stat(struct mra_rows x, int first, int n, int c, double * lo, doub
 }
 
 // blocks[y] = score to expand by, l0[y] = pooled score; expands the m1 best
-static void expand(const struct mra_head * a, const double * qm, int x, struct cell * blocks, double * l0) {
+static void expand(const struct mra_attn_head * a, const double * qm, int x, struct cell * blocks, double * l0) {
     const int nb = (a->n_k + a->g - 1) / a->g;
     for (int y = 0; y < nb; y++) {
         const int first = y * a->g, n = a->n_k - first < a->g ? a->n_k - first : a->g;
@@ -58,8 +58,8 @@ static void expand(const struct mra_head * a, const double * qm, int x, struct c
 }
 
 // state = what is not kept: maximum, sum, acc[dv]
-static void coarse(const struct mra_head * a, const struct cell * blocks, const double * l0, const struct cell * keys,
-    int n_key, double * max, double * sum, double * acc) {
+static void coarse(const struct mra_attn_head * a, const struct cell * blocks, const double * l0,
+    const struct cell * keys, int n_key, double * max, double * sum, double * acc) {
     const int nb = (a->n_k + a->g - 1) / a->g;
     double lo, hi;
     *max = -INFINITY;
@@ -85,8 +85,8 @@ static void coarse(const struct mra_head * a, const struct cell * blocks, const 
         }
 }
 
-static void exact_row(const struct mra_head * a, int i, const struct cell * keys, int n_key, double cmax, double csum,
-    const double * cacc) {
+static void exact_row(const struct mra_attn_head * a, int i, const struct cell * keys, int n_key, double cmax,
+    double csum, const double * cacc) {
     double m = cmax, l = 0, acc[256] = { 0 };
     for (int j = 0; j < n_key; j++)
         if (keys[j].taken) m = fmax(m, a->scale * mra_ref_dot(a->q, i, a->k, keys[j].id, a->d));
@@ -103,7 +103,7 @@ static void exact_row(const struct mra_head * a, int i, const struct cell * keys
     for (int c = 0; c < a->dv; c++) a->out[i * a->ld_out + c] = l > 0 ? (float) (acc[c] / l) : 0;
 }
 
-void mra_ref_columns(const struct mra_head * a, int x0, void * scratch) {
+void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
     const int nb = (a->n_k + a->g - 1) / a->g;
     struct cell * blocks = scratch; // the group's scratch is more than one query block needs
     double * l0 = (double *) (blocks + nb);

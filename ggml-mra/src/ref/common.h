@@ -11,14 +11,14 @@ double mra_ref_value(struct mra_rows x, int64_t row, int c);                    
 double mra_ref_dot(struct mra_rows a, int64_t i, struct mra_rows b, int64_t j, int d); // a_i.b_j
 
 void mra_ref_pool(float * dst, struct mra_rows x, int d, int n_valid, int block, int kind, int b0, int b1);
-void mra_ref_score(float * dst, size_t ld, const float * q, size_t ldq, int n_q, const float * k, const float * k_max,
-    size_t ldk, int n_k, int d, float scale);
-int mra_ref_select(int32_t * idx, float * x, int n, int m);
-void mra_ref_coarse(float * o, float * max, float * sum, const float * s, const float * w, const int32_t * y, int n,
-    const float * v, size_t ldv, int dv);
-void mra_ref_attend(const struct mra_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
+void mra_ref_block_score(float * dst, size_t ld, const float * q, size_t ldq, int n_q, const float * k,
+    const float * k_max, size_t ldk, int n_k, int d, float scale);
+int mra_ref_topk_blocks(int32_t * idx, float * x, int n, int m);
+void mra_ref_coarse_state(float * o, float * max, float * sum, const float * s, const float * w, const int32_t * y,
+    int n, const float * v, size_t ldv, int dv);
+void mra_ref_block_sparse_attn(const struct mra_attn_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
     const float * state, void * scratch);
-void mra_ref_columns(const struct mra_head * a, int x0, void * scratch);
+void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch);
 void mra_ref_linear_x(const struct mra_linear * a, int i0, int i1, void * scratch);
 void mra_ref_linear(
     const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);

@@ -19,7 +19,7 @@ double mra_ref_dot(struct mra_rows a, int64_t i, struct mra_rows b, int64_t j, i
 }
 
 // the reference reads K and V where they lie
-static void no_pack(const struct mra_head * a, int j0, int j1, bool copy, bool columns) {
+static void no_pack(const struct mra_attn_head * a, int j0, int j1, bool copy, bool columns) {
     (void) a;
     (void) j0;
     (void) j1;
@@ -30,11 +30,11 @@ static void no_pack(const struct mra_head * a, int j0, int j1, bool copy, bool c
 const struct mra_kernels mra_kernels_ref = {
     .name = "ref",
     .pool = mra_ref_pool,
-    .score = mra_ref_score,
-    .select = mra_ref_select,
-    .coarse = mra_ref_coarse,
+    .block_score = mra_ref_block_score,
+    .topk_blocks = mra_ref_topk_blocks,
+    .coarse_state = mra_ref_coarse_state,
     .pack = no_pack,
-    .attend = mra_ref_attend,
+    .block_sparse_attn = mra_ref_block_sparse_attn,
     .columns = mra_ref_columns,
     .dense = { mra_ref_linear_x, mra_ref_linear },
     .norm = mra_ref_norm,

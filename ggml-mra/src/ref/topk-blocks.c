@@ -1,7 +1,7 @@
 // idx = positions of the m largest of x[n], ascending, ties to the lower position
 #include "common.h"
 
-int mra_ref_select(int32_t * idx, float * x, int n, int m) {
+int mra_ref_topk_blocks(int32_t * idx, float * x, int n, int m) {
     // t: the m-th largest value, found by going down the distinct values
     float t = INFINITY;
     int n_gt = 0, n_eq = 0, n_out = 0;

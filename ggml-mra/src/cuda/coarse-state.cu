@@ -102,14 +102,14 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
     }
 }
 
-bool mra_cuda_supports_coarse(
+bool mra_cuda_supports_coarse_state(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) p;
     (void) n_src;
     return src[2].ne[0] % 4 == 0 && src[2].ne[0] <= 4 * THREADS && dst->ne[1] * dst->ne[2] * dst->ne[3] <= INT32_MAX;
 }
 
-int mra_cuda_coarse(
+int mra_cuda_coarse_state(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     (void) n_src;
     int at = 3;
@@ -118,7 +118,8 @@ int mra_cuda_coarse(
                             *state = next_source(p, MRA_HAS_STATE, src, &at);
     const struct mra_tensor * lengths = next_source(p, MRA_HAS_LENGTHS, src, &at);
     struct coarse_args a = {};
-    a.level = level_of(p->u.coarse.shape, p->u.coarse.n_q, p->u.coarse.n_k, &scores, parents, lengths, scores.ne[3]);
+    a.level = level_of(
+        p->u.coarse_state.shape, p->u.coarse_state.n_q, p->u.coarse_state.n_k, &scores, parents, lengths, scores.ne[3]);
     a.refined = strided_of(src[1]);
     a.v = strided_of(v);
     if (state) a.state = strided_of(*state);

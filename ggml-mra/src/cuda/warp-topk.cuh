@@ -43,7 +43,7 @@ MRA_DEVICE int select_bin(const int * bins, int * m) {
 
 // Calls take(i, j) for the m largest x[j] of n in ascending order of j, i = 0, 1, ...; of equal ones the first. Returns
 // how many. bins: SELECT_BINS ints of shared memory, 16-byte aligned. x may be changed by take.
-template <class F> MRA_DEVICE int warp_select(const float * x, int n, int m, int * bins, const F & take) {
+template <class F> MRA_DEVICE int warp_topk(const float * x, int n, int m, int * bins, const F & take) {
     const int lane = threadIdx.x % MRA_WARP;
     m = min(m, n);
     if (m <= 0) return 0;
