@@ -13,6 +13,11 @@ import sys
 import time
 from pathlib import Path
 
+try:
+    import gguf, numpy, safetensors  # noqa: E401, F401
+except ModuleNotFoundError as e:
+    sys.exit(f"convert_hf.py: error: {e.name} is missing; run:  {sys.executable} -m pip install -r {Path(__file__).with_name('requirements.txt')}")
+
 from hf_gguf.checkpoint import open_checkpoint
 from hf_gguf.config import read_config
 from hf_gguf.errors import ConvertError
