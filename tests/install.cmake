@@ -24,6 +24,10 @@ foreach(file ${files})
     endif()
 endforeach()
 
+if (EXISTS ${root}/usr/bin/mra-tokenize) # programs find their libraries, shared or not
+    run(${root}/usr/bin/mra-tokenize -m ${SOURCE}/golden/models/roberta.gguf --count "a text")
+endif()
+
 # completion: the shells that are here read it and find an option
 set(complete_bash "source ${root}/usr/share/bash-completion/completions/mra-embed\nCOMP_WORDS=(mra-embed --poo)\nCOMP_CWORD=1\n_mra_complete mra-embed\necho \${COMPREPLY[@]}")
 set(complete_fish "source ${root}/usr/share/fish/vendor_completions.d/mra-embed.fish\ncomplete -C 'mra-embed --poo'")
