@@ -1,7 +1,7 @@
 """The look of all figures: SVG line charts with logarithmic axes on a white card, readable on light and dark pages.
 
-Every line is named at the right edge, where no line runs. A name stands at the height of its line's last point, moved only as far as
-the names beside it require; a thin dotted line leads to it where it is not next to that point.
+Every line is named at the right edge, where no line runs. A name stands where its line would arrive if it went on straight, moved only
+as far as the names beside it require; a thin dotted line leads to it where that is not next to the line's last point.
 """
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from html import escape
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 820, 460, 78, 232, 70, 56
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 880, 460, 78, 284, 70, 56
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 INK, QUIET, GRID = "#1c2430", "#5a6472", "#e3e7ec"
 OTHERS = ["#6b7280", "#9a6b1f", "#8b5a8c", "#4b7f86"]  # what people use now: quiet colours, thin
@@ -56,7 +56,7 @@ def chart(title: str, subtitle: str, lines: list) -> str:
             line.color = palette[i % len(palette)]
     ns = sorted({n for l in lines for n, _ in l.points})
     ms = [t for l in lines for _, t in l.points]
-    lo, hi = math.floor(math.log10(min(ms))), math.ceil(math.log10(max(ms)))
+    lo, hi = math.log10(min(ms) / 1.5), math.log10(max(ms) * 1.5)
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
 
     def x(n):
@@ -65,18 +65,24 @@ def chart(title: str, subtitle: str, lines: list) -> str:
     def y(t):
         return bottom - (math.log10(t) - lo) / ((hi - lo) or 1) * (bottom - TOP)
 
+    def arrival(points):
+        """height at the right edge of a line that goes on straight"""
+        at = [(x(n), y(t)) for n, t in points]
+        slope = (at[-1][1] - at[-2][1]) / (at[-1][0] - at[-2][0]) if len(at) > 1 else 0
+        return at[-1][1] + slope * (right - at[-1][0])
+
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="{FONT}" font-size="13" fill="{INK}" role="img">',
            f"<title>{escape(title)}</title>", f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#ffffff"/>',
            f'<text x="24" y="30" font-size="17" font-weight="600">{escape(title)}</text>',
            f'<text x="24" y="50" fill="{QUIET}">{escape(subtitle)}</text>']
-    for e in range(lo, hi + 1):
+    for e in range(math.ceil(lo), math.floor(hi) + 1):
         out.append(f'<path d="M{LEFT} {y(10 ** e):.1f}H{right}" stroke="{GRID}"/>')
         out.append(f'<text x="{LEFT - 10}" y="{y(10 ** e) + 4:.1f}" text-anchor="end" fill="{QUIET}">{nice_time(10 ** e)}</text>')
     for n in ns:
         out.append(f'<path d="M{x(n):.1f} {TOP}V{bottom}" stroke="{GRID}"/>')
         out.append(f'<text x="{x(n):.1f}" y="{bottom + 20}" text-anchor="middle" fill="{QUIET}">{n}</text>')
     out.append(f'<text x="{(LEFT + right) / 2:.0f}" y="{HEIGHT - 14}" text-anchor="middle" fill="{QUIET}">tokens</text>')
-    heights = place([y(l.points[-1][1]) for l in lines], LABEL_STEP, TOP, bottom)
+    heights = place([arrival(l.points) for l in lines], LABEL_STEP, TOP, bottom)
     for line, at in zip(lines, heights):
         end_x, end_y = x(line.points[-1][0]), y(line.points[-1][1])
         if end_x < right - 1 or abs(at - end_y) > 2:
