@@ -164,7 +164,7 @@ static void check_stop(const struct golden * g) {
     encode(ctx, g->seqs, g->n_seq, pool);
     const int n_calls = 1000000 - left;
     CHECK(n_calls > 5 * g->n_seq, "%s: %d calls for %d passes: not behind every node", g->name, n_calls, g->n_seq);
-    for (int i = 0; i < n_calls; i += 1 + n_calls / 20) {
+    for (int i = 0; i < n_calls; i += 1 + n_calls / 8) {
         struct mra_result r;
         struct mra_error err;
         left = i;
