@@ -79,7 +79,7 @@ static void emit_openai(struct stream * s, struct item * it) {
 static void end_openai(struct stream * s) {
     const struct embed * e = s->user;
     sink_text(&s->out, "\n], \"model\": ");
-    sink_json(&s->out, s->info.name, strlen(s->info.name));
+    sink_json(&s->out, s->engine.info.name, strlen(s->engine.info.name));
     sink_printf(&s->out, ", \"usage\": {\"prompt_tokens\": %lld, \"total_tokens\": %lld}}\n", (long long) e->n_tokens,
         (long long) e->n_tokens);
     sink_commit(&s->out);
@@ -182,36 +182,36 @@ static void end_similarity(struct stream * s) {
 
 void embed_output(struct stream * s) {
     const struct embed * e = s->user;
-    s->emit_failed = true;
+    s->on.emit_failed = true;
     if (e->similarity) {
-        s->emit = emit_similarity;
-        s->end = end_similarity;
+        s->on.emit = emit_similarity;
+        s->on.end = end_similarity;
         return;
     }
     switch (e->format) {
         case FORMAT_NPY:
-            s->begin = begin_npy;
-            s->emit = emit_rows;
-            s->end = end_npy;
-            s->flushed = npy_flushed;
+            s->on.begin = begin_npy;
+            s->on.emit = emit_rows;
+            s->on.end = end_npy;
+            s->on.flushed = npy_flushed;
             break;
         case FORMAT_TEXT:
-        case FORMAT_RAW: s->emit = emit_rows; break;
+        case FORMAT_RAW: s->on.emit = emit_rows; break;
         case FORMAT_JSON:
-            s->begin = begin_json;
-            s->emit = emit_json;
-            s->end = end_json;
-            s->emit_failed = false;
+            s->on.begin = begin_json;
+            s->on.emit = emit_json;
+            s->on.end = end_json;
+            s->on.emit_failed = false;
             break;
         case FORMAT_JSONL:
-            s->emit = emit_json;
-            s->emit_failed = false;
+            s->on.emit = emit_json;
+            s->on.emit_failed = false;
             break;
         case FORMAT_OPENAI:
-            s->begin = begin_openai;
-            s->emit = emit_openai;
-            s->end = end_openai;
-            s->emit_failed = false;
+            s->on.begin = begin_openai;
+            s->on.emit = emit_openai;
+            s->on.end = end_openai;
+            s->on.emit_failed = false;
             break;
     }
 }

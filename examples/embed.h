@@ -1,14 +1,15 @@
 // mra-embed: what its two files share.
 #pragma once
 
-#include "common/stream.h"
+#include "common/program.h"
 
 enum embed_format { FORMAT_TEXT, FORMAT_JSON, FORMAT_JSONL, FORMAT_NPY, FORMAT_RAW, FORMAT_OPENAI };
 
 struct embed {
     enum embed_format format;
+    int format_option; // what --format says, -1: nothing
     enum mra_pooling pooling;
-    int normalize; // 1 yes, -1 no
+    int normalize; // 1 yes, -1 no, 0 what the model says
     int dims;      // of an embedding
     int chunk;     // tokens per embedding; 0: one embedding per text
     bool similarity;
@@ -28,5 +29,5 @@ struct embedding { // struct item's result
     float * data;          // [n][dims]
 };
 
-// sets begin, emit, end of s by the format
+// sets begin, emit, end of s->on by the format
 void embed_output(struct stream * s);

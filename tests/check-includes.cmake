@@ -28,7 +28,7 @@ set(cuda "(cstddef|cstdint)|cuda_(fp16|runtime|runtime_api)\\.h|cuda(-host)?\\.h
 check(ggml-mra/src/cuda "^(${std}|${cuda})$")
 check(ggml-mra/src     "^(${std}|${cuda}|ggml[a-z-]*\\.h|mra-error\\.h|backend\\.h|node\\.h|node-params\\.h|device-pack\\.h|plan\\.h|cuda/cuda\\.h|kernels\\.h|common\\.h|\\.\\./kernels\\.h|(vec|lanes)\\.h|[a-z0-9-]+\\.inc)$")
 check(ggml-mra/include "^(${std}|ggml[a-z-]*\\.h|mra-(error|encoder|tokenizer)\\.h)$")
-check(ggml-mra/encoder "^(${std}|sched\\.h|utf8proc\\.h|gguf\\.h|ggml[a-z-]*\\.h|mra-(error|encoder|tokenizer)\\.h|(charsmap|context|gguf-file|graph|model|tokenizer-impl|trie|utf8)\\.h)$")
+check(ggml-mra/encoder "^(${std}|sched\\.h|utf8proc\\.h|gguf\\.h|ggml[a-z-]*\\.h|mra-(error|encoder|tokenizer)\\.h|(attention|charsmap|context|gguf-file|graph|model|pass|tokenizer-impl|trie|utf8)\\.h)$")
 # structs that may change with any version of ggml: one file knows them
 file(GLOB_RECURSE files ${ROOT}/ggml-mra/*.[ch] ${ROOT}/ggml-mra/*.cu ${ROOT}/examples/*.[ch])
 list(FILTER files EXCLUDE REGEX "/src/backend\\.c$")

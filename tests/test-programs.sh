@@ -66,6 +66,9 @@ basics() {
     run 0 classify -m "$models/roberta.gguf" a --pair b --json --logits; expect "--pair changes nothing" sh -c '! cmp -s out single'
     printf '{"text": "a", "text_pair": "b"}\n' | classify -m "$models/roberta.gguf" --json --logits - | sed 's/"line": 1, //' >pair
     expect "--pair and text_pair differ" cmp -s out pair
+    cp out pair; preload=$(dirname "$check")/fail-strdup.so
+    [ -e "$preload" ] && { LD_PRELOAD=$preload classify -m "$models/roberta.gguf" a --pair b --json --logits >out 2>err
+        expect "a failed strdup encodes without the pair" sh -c 'cmp -s out pair || [ ! -s out ]'; }
 
     run 0 fill_mask -m "$models/bert.gguf" "a <mask> b [MASK]" -k 3; lines out 6; says out "^1	2	0\.[0-9]*	"
     expect "candidates are not sorted" sh -c 'head -3 out | cut -f3 | sort -rgc && tail -3 out | cut -f3 | sort -rgc'
@@ -106,6 +109,12 @@ streams() {
     run 3 embed -f bad.jsonl; expect jsonl "$check" jsonl out 2; says out '^{"id": "e", "line": 5'
     says err 'line 2 (id "b"): "text" is not a string'; says err 'line 3: not JSON'; says err 'line 4 (id "d"): there is no "text"'; says err 'line 6: not JSON'; says err "4 of 6 records failed"
 
+    # ids that could not be written as they came
+    printf '{"id": "\377", "text": "a"}\n{"id": true, "text": "a"}\n{"id": 1.5, "text": "a"}\n{"id": [1], "text": "a"}\n{"id": -3, "text": "a"}\n{"id": "\303\251", "text": "a\377"}\n{"id": null, "text": "a"}\n' >ids.jsonl
+    run 3 embed -f ids.jsonl --input jsonl; expect ids "$check" jsonl out 3; says out '^{"id": -3, "line": 5'; says out '^{"line": 7'
+    says err 'line 1: "id" is not UTF-8'; says err 'line 2: "id" is neither a string nor a whole number'; says err 'line 3: "id" is neither'; says err 'line 4: "id" is neither'
+    rerank -m "$models/roberta.gguf" -q a -f ids.jsonl --input jsonl --json >out 2>/dev/null; expect "texts that are not UTF-8" "$check" jsonl out 3
+
     # the order of the input, whatever the lengths; many lines
     words "${MRA_TEST_LINES:-5000}" >many.txt
     run 0 embed -f many.txt -o many.jsonl --batch-tokens 2000; lines many.jsonl "${MRA_TEST_LINES:-5000}"
@@ -126,8 +135,8 @@ streams() {
     mkfifo fifo; (words 10; sleep 20) >fifo & writer=$!
     "$check" interrupt cut10.json "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f fifo -o cut10.json 2>err; rc=$?; kill $writer 2>/dev/null; rm fifo
     expect "SIGINT while waiting ended with $rc, not 130" [ $rc = 130 ]; expect "cut10.json" "$check" json cut10.json; says err "interrupted after 10 records"
-    head -n 300 long.txt >some.txt; head -n 100 cut.jsonl >cut; mv cut cut.jsonl; printf '{"line": 101, "tok' >>cut.jsonl
-    run 0 embed -f some.txt --resume cut.jsonl; says err "100 records were finished before"
+    head -n 300 long.txt >some.txt; head -n 20 cut.jsonl >cut; mv cut cut.jsonl; printf '{"line": 21, "tok' >>cut.jsonl
+    run 0 embed -f some.txt --resume cut.jsonl; says err "20 records were finished before"
     embed -f some.txt >all.jsonl 2>err; expect "resumed output differs" cmp -s all.jsonl cut.jsonl
     run 0 embed -f some.txt --resume new.jsonl; expect "--resume without a file" cmp -s all.jsonl new.jsonl
     sed -i 5d new.jsonl; run 0 embed -f some.txt --resume new.jsonl; lines new.jsonl 300; says new.jsonl '"line": 5,'
@@ -178,6 +187,16 @@ failures() {
     expect "chunks leave gaps" awk '{ match($0, /"start": [0-9]*/); s = substr($0, RSTART + 9, RLENGTH - 9); match($0, /"end": [0-9]*/); e = substr($0, RSTART + 7, RLENGTH - 7)
         if (s - last > 1 || s < last) exit 1; last = e }' out
 
+    # a very long text: Ctrl-C inside it, and memory for a batch, not for the rows of all its tokens
+    { echo short; words 100000 | tr '\n' ' '; echo; } >huge.txt
+    start=$(date +%s)
+    timeout --preserve-status -s INT 4 "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f huge.txt --truncate chunk --batch-tokens 1 -o huge.jsonl 2>err; rc=$?
+    expect "SIGINT in a long text ended with $rc, not 130" [ $rc = 130 ]; lines huge.jsonl 1
+    expect "SIGINT in a long text took $(($(date +%s) - start - 4)) s" [ $(($(date +%s) - start)) -le 6 ]
+    words 20000 | tr '\n' ' ' >large.txt
+    kb=$("$check" rss "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f large.txt --truncate chunk --chunk-tokens 4096 --batch-tokens 512 -o large.jsonl 2>&1)
+    expect "$kb kB for a text of 180,000 tokens" [ "$kb" -lt ${MRA_TEST_RSS:-50000} ]
+
     # 20,000 tokens in one pass
     "$check" extend "$models/bert.gguf" long.gguf 24000 || exit 1
     words 6000 | tr '\n' ' ' | cut -c1-40000 >book.txt
@@ -185,6 +204,17 @@ failures() {
     run 0 embed_with long.gguf -f book.txt --truncate right;                   says out "\"tokens\": 2[0-9]*,"
     run 0 embed_with long.gguf -f book.txt --truncate right --dry-run;         says out "mra"; says err "GFLOP"
     run 0 embed_with long.gguf --dry-run --json short;                        says out '"attention": "exact"'; expect json "$check" jsonl out 1
+    # approximate attention is not silent, and is said once
+    cat book.txt book.txt >books.txt
+    run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right; lines err 1; says err "above 1024 tokens attention is approximate (columns, budget 0.125); --attn exact"
+    expect json "$check" jsonl out 2; says out '"attention": "columns, budget 0.125"}$'
+    run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right --attn exact; silent err; says out '"attention": "exact"}$'
+    run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right --attn mra --budget 1/4; silent err; says out '"attention": "columns, budget 0.25"}$'
+    run 0 embed_with "$models/mra.gguf" "a b"; silent err; says out '"attention": "exact"}$'
+    # a window is one batch: what is computed is written
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12; do cat book.txt; done >shelf.txt
+    "$check" interrupt shelf.jsonl "$bin/mra-embed" -t 1 -m long.gguf -f shelf.txt --max-tokens 3000 --truncate right --attn exact --batch-tokens 3000 -o shelf.jsonl 2>err
+    expect "$(wc -l <shelf.jsonl) records before the first is written" [ "$(wc -l <shelf.jsonl)" -lt 6 ]
     words 200 | tr '\n' ' ' >short.txt
     run 0 embed_with long.gguf -f short.txt --attn mra --budget 1/4 --verify -v; says out '"verify": {"max_error": [0-9.e-]*, "relative_error": '; says err "worst record: max error [0-9.e-]*[1-9]";  says err "feed-forward [0-9]* ms"
     run 0 embed_with long.gguf -f short.txt --attn exact --verify;            says err "max error 0, relative error 0, cosine 1.0"

@@ -204,6 +204,53 @@ static void check_errors(void) {
         "type names");
 }
 
+// ---- general.alignment = 1 ----
+
+// The file at path, whose tensors all have multiples of 32 bytes, without the bytes between header and tensors.
+static void drop_padding(const char * path, const char * last_tensor, int n_dims) {
+    static char data[8 << 20];
+    FILE * f = fopen(path, "rb");
+    const size_t n = f ? fread(data, 1, sizeof(data), f) : 0;
+    if (f) fclose(f);
+    const char *name = data, *found = NULL;
+    while ((name = memmem(name, n - (size_t) (name - data), last_tensor, strlen(last_tensor)))) found = name++;
+    CHECK(found && n < sizeof(data), "no tensor in %s", path);
+    if (!found) return;
+    size_t end = (size_t) (found - data) + strlen(last_tensor) + 4 + 8 * (size_t) n_dims + 4 + 8; // shape, type, offset
+    CHECK(end % 2 == 1, "the tensors of %s would be aligned", path);
+    f = fopen(path, "wb");
+    fwrite(data, 1, end, f);
+    end = (end + 31) / 32 * 32;
+    fwrite(data + end, 1, n - end, f);
+    fclose(f);
+}
+
+// Tensors at odd addresses give the same file. (A build with -fsanitize=alignment stops where they are read there.)
+static void check_unaligned(void) {
+    struct mra_error err;
+    for (int odd = 0; odd < 2; odd++) {
+        struct gguf_edit e = gguf_edit_open(in);
+        for (int i = e.n - 1; i >= 0; i--)
+            if (ggml_nbytes(e.t[i]) % 32) gguf_edit_drop(&e, ggml_get_name(e.t[i]));
+        char last[GGML_MAX_NAME], path[1100];
+        snprintf(last, sizeof(last), "%s", ggml_get_name(e.t[e.n - 1]));
+        const int n_dims = ggml_n_dims(e.t[e.n - 1]);
+        snprintf(path, sizeof(path), "%s/unaligned.gguf", tmp);
+        if (odd) gguf_set_val_u32(e.kv, "general.alignment", 1);
+        gguf_set_val_str(e.kv, "test.pad", "odd"); // makes the header's length odd
+        gguf_edit_write(&e, path);
+        gguf_edit_free(&e);
+        if (odd) drop_padding(path, last, n_dims);
+        CHECK(mra_quantize(path, odd ? out : other, &(struct mra_quantize_params) { .type = GGML_TYPE_Q8_0 }, NULL,
+                  &err) == MRA_OK,
+            "%s", err.msg);
+        unlink(path);
+    }
+    char cmd[2400];
+    snprintf(cmd, sizeof(cmd), "cmp -s '%s' '%s'", out, other);
+    CHECK(system(cmd) == 0, "an alignment of 1 changes the file");
+}
+
 // ---- the program ----
 
 // runs it with output and errors in `text`; returns the exit code
@@ -273,6 +320,7 @@ int main(int argc, char ** argv) {
     make_input();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) check_type(&cases[i]);
     check_errors();
+    check_unaligned();
     check_program();
     unlink(in);
     unlink(out);

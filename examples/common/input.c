@@ -125,8 +125,12 @@ static void from_json(struct record * r, const char * line, size_t n) {
     }
     const bool has_id = v[0].s && !(v[0].n == 4 && memcmp(v[0].s, "null", 4) == 0),
                has_pair = v[2].s && !(v[2].n == 4 && memcmp(v[2].s, "null", 4) == 0);
-    if (has_id && (*v[0].s == '{' || *v[0].s == '[')) {
-        fail(r, MRA_ERR_FORMAT, "\"id\" must be a string or a number");
+    if (has_id && !json_is_string(v[0]) && !json_is_integer(v[0])) {
+        fail(r, MRA_ERR_FORMAT, "\"id\" is neither a string nor a whole number");
+        return;
+    }
+    if (has_id && !json_is_utf8(v[0])) { // it is written as it came
+        fail(r, MRA_ERR_FORMAT, "\"id\" is not UTF-8");
         return;
     }
     if (has_id) r->id = copy(v[0].s, v[0].n);

@@ -1,4 +1,5 @@
 #include "json.h"
+#include "utf8-length.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,6 +177,22 @@ enum mra_status json_object(const char * s, size_t n, const char * const * keys,
 }
 
 bool json_is_string(struct json_span v) { return v.s && v.n >= 2 && v.s[0] == '"'; }
+
+bool json_is_integer(struct json_span v) {
+    const size_t sign = v.n > 0 && v.s[0] == '-';
+    for (size_t i = sign; i < v.n; i++)
+        if (v.s[i] < '0' || v.s[i] > '9') return false;
+    return v.n > sign;
+}
+
+bool json_is_utf8(struct json_span v) {
+    for (size_t i = 0; i < v.n;) {
+        const size_t len = utf8_length((const unsigned char *) v.s + i, v.n - i);
+        if (len == 0) return false;
+        i += len;
+    }
+    return true;
+}
 
 long long json_whole(struct json_span v) {
     if (!v.s || v.n == 0 || v.n > 18) return -1;

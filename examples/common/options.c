@@ -20,6 +20,9 @@ enum {
     OPT_JSON,
 };
 
+#define TEXT(x)  #x
+#define VALUE(x) TEXT(x) // of a macro, as text
+
 const struct arg_opt common_options[] = {
     { 'm', "model", "FILE", "GGUF file (see convert/); required" },
     { 'f', "file", "FILE", "read records from FILE, - is standard input" },
@@ -37,11 +40,12 @@ const struct arg_opt common_options[] = {
         "pair)" },
     { OPT_MAX_TOKENS, "max-tokens", "N", "that limit, special tokens included (default: the model's)" },
     { OPT_ATTN, "attn", "KIND",
-        "auto (default): a model trained with MRA as trained, others exact up\nto 1024 tokens, above that MRA; exact; "
-        "mra" },
+        "auto (default): a model trained with MRA as trained, others exact up\nto " VALUE(
+            MRA_AUTO_EXACT) " tokens, above that MRA; exact; mra" },
     { OPT_FRAME, "frame", "NAME", "of MRA: columns (default), mra2, mra2s, exact, or cell sizes: 16,4,1" },
     { OPT_BUDGET, "budget", "W", "of MRA: work as a fraction of exact attention's (default 1/8)" },
-    { OPT_BATCH, "batch-tokens", "N", "tokens computed at a time; bounds the memory (default 8192)" },
+    { OPT_BATCH, "batch-tokens", "N",
+        "tokens computed at a time; bounds the memory (default " VALUE(MRA_DEFAULT_BATCH) ")" },
     { 't', "threads", "N", "threads (default: all CPUs)" },
     { OPT_DEVICE, "device", "NAME",
         "cpu; cuda: the first CUDA device; auto (default): that where there is one,\nelse the CPU" },
@@ -60,7 +64,7 @@ const char common_notes[] = "exit status:\n"
 
 struct options options_default(void) {
     const struct mra_context_params p = mra_context_params_default();
-    return (struct options) { .attn = p.attn, .device = "auto" };
+    return (struct options) { .attn = p.attn, .device = "auto", .batch_tokens = p.n_batch };
 }
 
 bool options_take(struct options * o, const struct args * a, int id) {

@@ -12,7 +12,8 @@ struct options {
     char ** texts;                                             // [n_texts] operands
     int n_texts;
     enum input_kind input;
-    int n_threads, batch_tokens, max_tokens, chunk_tokens; // 0: the default
+    int batch_tokens;
+    int n_threads, max_tokens, chunk_tokens; // 0: the default
     enum truncate truncate;
     enum mra_attention attention;
     struct mra_attn_params attn;

@@ -1,5 +1,6 @@
 #include "sink.h"
 #include "output.h"
+#include "utf8-length.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -65,23 +66,6 @@ void sink_printf(struct sink * s, const char * fmt, ...) {
 void sink_real(struct sink * s, double x, int digits) {
     if (isfinite(x)) sink_printf(s, "%.*g", digits, x);
     else sink_text(s, "null");
-}
-
-// bytes of the well-formed UTF-8 character at s, 0: there is none
-static size_t utf8_length(const unsigned char * s, size_t n) {
-    const unsigned char a = s[0];
-    const size_t len = a < 0x80 ? 1
-        : a >= 0xc2 && a < 0xe0 ? 2
-        : a >= 0xe0 && a < 0xf0 ? 3
-        : a >= 0xf0 && a < 0xf5 ? 4
-                                : 0;
-    if (len == 0 || len > n) return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    if ((a == 0xe0 && s[1] < 0xa0) || (a == 0xed && s[1] >= 0xa0) || (a == 0xf0 && s[1] < 0x90) ||
-        (a == 0xf4 && s[1] >= 0x90))
-        return 0;
-    return len;
 }
 
 void sink_json(struct sink * s, const char * text, size_t n) {

@@ -301,7 +301,7 @@ static enum mra_status load(
     struct mra_model * m, const char * path, const struct mra_model_params * params, struct mra_error * err) {
     m->labels_id = -1;
     m->dev = mra_device_find(params ? params->device : NULL, err);
-    if (!m->dev) return MRA_ERR_UNSUPPORTED;
+    if (!m->dev) return MRA_ERR_DEVICE;
     TRY(mra_gguf_open(&m->file, path, err));
     TRY(load_sizes(m, err));
     TRY(load_settings(m, err));
@@ -321,7 +321,8 @@ struct mra_model * mra_model_load(const char * path, const struct mra_model_para
     }
     const enum mra_status st = load(m, path, params, &e);
     if (st != MRA_OK) {
-        mra_fail(err, st, "%.100s: %s", path, e.msg);
+        if (st == MRA_ERR_DEVICE) mra_fail(err, st, "%s", e.msg); // not the file's fault
+        else mra_fail(err, st, "%.100s: %s", path, e.msg);
         mra_model_free(m);
         return NULL;
     }
@@ -339,13 +340,13 @@ void mra_model_free(struct mra_model * m) {
 }
 
 struct mra_model_info mra_model_info(const struct mra_model * m) {
-    return m->info;
+    return m ? m->info : (struct mra_model_info) { 0 };
 }
-const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * m) { return m->tokenizer; }
+const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * m) { return m ? m->tokenizer : NULL; }
 
 const char * mra_model_label(const struct mra_model * m, int i) {
-    return m->labels_id < 0 || i < 0 || i >= m->info.n_class ? NULL
-                                                             : gguf_get_arr_str(m->file.gguf, m->labels_id, (size_t) i);
+    if (!m || m->labels_id < 0 || i < 0 || i >= m->info.n_class) return NULL;
+    return gguf_get_arr_str(m->file.gguf, m->labels_id, (size_t) i);
 }
 
 // drops tokens from the end of the longer text; specials stay
@@ -363,6 +364,7 @@ static void truncate_list(struct mra_token_list * list, size_t max) {
 
 enum mra_status mra_model_tokenize(const struct mra_model * m, const char * a, size_t n_a, const char * b, size_t n_b,
     int max_tokens, struct mra_token_list * list, struct mra_error * err) {
+    if (!m || !a || !list) return mra_fail(err, MRA_ERR_ARG, "no %s", !m ? "model" : !a ? "text" : "list");
     if (max_tokens < 0 || max_tokens > m->info.n_ctx)
         return mra_fail(err, MRA_ERR_ARG, "max_tokens = %d is not in 0..%d", max_tokens, m->info.n_ctx);
     TRY(mra_tokenize(m->tokenizer, a, n_a, b, n_b, MRA_TOKENIZE_ADD_SPECIAL, list, err));

@@ -90,11 +90,13 @@ struct task {
 
 static void * work(void * arg) {
     struct task * k = arg;
-    float * rows = malloc((size_t) (k->step * k->n_col) * sizeof(float));
+    const size_t n_rows = (size_t) (k->step * k->n_col) * sizeof(float);
+    float * rows = malloc(n_rows + k->nb_src);
     if (!rows) {
         atomic_store(&k->failed, 1);
         return NULL;
     }
+    char * aligned = (char *) rows + n_rows; // a row of the file: general.alignment may be 1
     const struct ggml_type_traits * from = ggml_get_type_traits(k->from);
     for (;;) {
         const int64_t i = (int64_t) atomic_fetch_add(&k->next, 1) * k->step,
@@ -102,8 +104,12 @@ static void * work(void * arg) {
         if (i >= k->n_row) break;
         for (int64_t r = 0; r < n; r++) {
             const char * src = k->src + (size_t) (i + r) * k->nb_src;
-            if (k->from == GGML_TYPE_F32) memcpy(rows + r * k->n_col, src, (size_t) k->n_col * sizeof(float));
-            else from->to_float(src, rows + r * k->n_col, k->n_col);
+            if (k->from == GGML_TYPE_F32) {
+                memcpy(rows + r * k->n_col, src, (size_t) k->n_col * sizeof(float));
+            } else {
+                memcpy(aligned, src, k->nb_src);
+                from->to_float(aligned, rows + r * k->n_col, k->n_col);
+            }
         }
         if (k->to == GGML_TYPE_F32) memcpy(k->dst + (size_t) i * k->nb_dst, rows, (size_t) n * k->nb_dst);
         else if (k->to == GGML_TYPE_F16)

@@ -1,0 +1,42 @@
+// Pieces of output that all programs write.
+#include "stream.h"
+
+#include <string.h>
+
+void stream_json_head(struct stream * s, const struct item * it) {
+    sink_text(&s->out, "{");
+    if (it->rec.id) {
+        sink_text(&s->out, "\"id\": ");
+        sink_text(&s->out, it->rec.id);
+        sink_text(&s->out, ", ");
+    }
+    if (s->in.fd >= 0) sink_printf(&s->out, "\"line\": %lld, ", (long long) it->rec.line);
+}
+
+void stream_json_tail(struct stream * s, const struct item * it) {
+    if (s->engine.ctx) sink_printf(&s->out, ", \"attention\": \"%s\"", it->attention.text);
+    if (s->engine.exact) {
+        sink_printf(&s->out, ", \"verify\": {\"max_error\": %.3g, \"relative_error\": %.3g, \"cosine\": ", it->max_err,
+            it->rel_err);
+        sink_real(&s->out, it->cosine, 7);
+        sink_text(&s->out, "}");
+    }
+    sink_text(&s->out, "}");
+}
+
+void stream_line_end(struct stream * s) {
+    sink_text(&s->out, "\n");
+    sink_commit(&s->out);
+}
+
+void stream_name(struct stream * s, const struct item * it) {
+    const size_t n = it->rec.id ? strlen(it->rec.id) : 0;
+    if (n >= 2 && it->rec.id[0] == '"') sink_write(&s->out, it->rec.id + 1, n - 2);
+    else if (n) sink_text(&s->out, it->rec.id);
+    else sink_printf(&s->out, "%lld", (long long) it->rec.line);
+}
+
+uint32_t stream_offset(const struct stream * s, uint32_t at) {
+    const size_t n = s->o->prefix ? strlen(s->o->prefix) : 0;
+    return at > n ? at - (uint32_t) n : 0;
+}
