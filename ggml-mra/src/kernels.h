@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum mra_type { MRA_F32, MRA_F16 };
+enum mra_pool_kind { MRA_POOL_KIND_MEAN, MRA_POOL_KIND_MIN, MRA_POOL_KIND_MAX };
 
 enum {
     MRA_EXACT_ROWS = 64,   // queries per work item of the exact frame
@@ -99,8 +100,8 @@ struct mra_dense_kernels {
 struct mra_kernels {
     const char * name;
 
-    // dst[b - b0][d] = mean (0), min (1) or max (2) over rows [b*block, (b+1)*block) of x, cut off at n_valid; 0 if
-    // none is left
+    // dst[b - b0][d] = mean, minimum or maximum (kind: enum mra_pool_kind) over rows [b*block, (b+1)*block) of x, cut
+    // off at n_valid; 0 if none is left
     void (*pool)(float * dst, struct mra_rows x, int d, int n_valid, int block, int kind, int b0, int b1);
 
     // dst[i*ld + j] = scale * q_i.k_j, or with k_max, k being the minima:  scale * sum_c max(q_ic k_jc, q_ic k_max_jc)

@@ -1,11 +1,10 @@
 // Settings of the whole attention: presets, names, checks, and what a budget means in cells.
-#include "node.h"
+#include "checks.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { H = MRA_QUERY_BLOCK };
 _Static_assert(MRA_PLAN_LEVELS == MRA_MAX_LEVELS && MRA_PLAN_ROW == (int) MRA_RULE_ROW &&
         MRA_PLAN_MU == (int) MRA_RULE_MU && MRA_PLAN_ROWMAX == (int) MRA_RULE_ROWMAX &&
         MRA_PLAN_EXACT == (int) MRA_FRAME_EXACT && MRA_PLAN_COLUMNS == (int) MRA_FRAME_COLUMNS &&
@@ -131,7 +130,7 @@ double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k)
     if (p->frame == MRA_FRAME_COLUMNS) {
         const struct mra_columns_plan c = mra_plan_columns(p->budget, p->counts[0], p->counts[1], p->block, (int) n_k);
         if (c.exact) return 1;
-        const double rows = (double) ((n_q + H - 1) / H), n_b = (double) ((n_k + c.g - 1) / c.g);
+        const double rows = (double) (mra_blocks(n_q, MRA_QUERY_BLOCK)), n_b = (double) (mra_blocks(n_k, c.g));
         const double scored = c.m1 < n_b ? rows * n_b * (c.bound ? 2 : 1) : 0,
                      expanded = fmin((double) c.m1 * c.g, (double) n_k);
         return scored / ((double) n_q * n_k) + rows * expanded / ((double) n_q * n_k) + (double) c.m2 / n_k;
