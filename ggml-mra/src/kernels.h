@@ -55,9 +55,9 @@ struct mra_attn_head {
     int g;      // keys per block, 16 or 32
     int m1, m2; // blocks expanded, keys kept, per query block
     int first_n, diag_n;
-    bool bound;  // expand by the min/max bound, else by the pooled score
-    bool sparse; // drop what is not kept
-    int group;   // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
+    bool bound;       // expand by the min/max bound, else by the pooled score
+    bool finest_only; // drop what is not kept
+    int group;        // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
 };
 
 // how many priors of the columns frame name key block y for query block x
@@ -136,8 +136,8 @@ struct mra_kernels {
     void (*norm)(float * y, const float * x, const float * w, const float * b, int n, float eps);
 };
 
-// Scratch bytes one thread needs for linear, for attend, for columns (n_k, m1, g, group at their largest); 64-byte
-// aligned.
+// Scratch bytes one thread needs for linear, for block_sparse_attn, for columns (n_k, m1, g, group at their largest);
+// 64-byte aligned.
 size_t mra_linear_scratch(int k, bool floats);
 size_t mra_block_sparse_attn_scratch(int d, int dv);
 size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);
@@ -148,8 +148,8 @@ extern const struct mra_kernels mra_kernels_v3;   // AVX2 + FMA + F16C
 extern const struct mra_kernels mra_kernels_v4;   // AVX-512 F, BW, DQ, VL
 extern const struct mra_kernels mra_kernels_neon;
 
-// Dense layers of CPUs with dot products of bytes, which are else like v3, v4 and neon: the tables "v3-vnni",
-// "v4-vnni", "neon-dot".
+// Dense layers of CPUs with dot products of bytes. All other kernels are those of v3, v4 and neon: the tables
+// "v3-vnni", "v4-vnni", "neon-dot".
 extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot;
 
 // The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this

@@ -30,7 +30,7 @@ static struct ggml_tensor * fused(struct ggml_context * ctx, struct ggml_tensor 
     struct ggml_tensor * v, struct ggml_tensor * lengths, bool starts, int64_t n_seq, int64_t max_len,
     const struct mra_attn_params * a, struct mra_error * err) {
     struct mra_node p = { .kind = MRA_KIND_ATTN,
-        .flags = (uint8_t) ((starts ? MRA_FLAG_STARTS : 0) | (a->sparse ? MRA_FLAG_FINEST_ONLY : 0)) };
+        .flags = (uint8_t) ((starts ? MRA_FLAG_STARTS : 0) | (a->finest_only ? MRA_FLAG_FINEST_ONLY : 0)) };
     p.u.attn = (struct mra_attn_node) {
         .frame = (uint8_t) a->frame,
         .block = (uint8_t) a->block,
@@ -90,7 +90,7 @@ static bool refine(struct ggml_context * ctx, struct ggml_tensor * q, struct ggm
     const int64_t cap = a->rule == MRA_RULE_ROW ? counts[i] * mra_blocks(q->ne[1], s) : counts[i];
     struct ggml_tensor * list = mra_topk_blocks_new(ctx, scores, ls->list, lengths, &l, cap, topk, a->n_threads, err);
     if (!list) return false;
-    if (!a->sparse) {
+    if (!a->finest_only) {
         struct ggml_tensor * vp = ggml_mra_pool(ctx, v, lengths, s, MRA_POOL_MEAN, true, err);
         ls->state = vp ? ggml_mra_coarse_state(ctx, scores, ls->list, list, vp, ls->state, lengths, l, err) : NULL;
         if (!ls->state) return false;

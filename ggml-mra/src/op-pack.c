@@ -196,7 +196,7 @@ static bool plan_head(const struct mra_job * j, struct mra_attn_head * a) {
     a->bound = c.bound;
     a->first_n = j->attn.first_n;
     a->diag_n = j->attn.diag_n;
-    a->sparse = j->finest_only;
+    a->finest_only = j->finest_only;
     return c.exact;
 }
 

@@ -33,21 +33,23 @@ struct mra_attn_params mra_attn_params_mra2(float budget) {
 
 struct mra_attn_params mra_attn_params_mra2s(float budget) {
     struct mra_attn_params p = mra_attn_params_mra2(budget);
-    p.sparse = true;
+    p.finest_only = true;
     return p;
 }
 
 struct mra_attn_params mra_attn_params_checkpoint(
-    int max_pos, int block_per_row, int first_n, int diag_n, bool sparse) {
+    int max_pos, int block_per_row, int first_n, int diag_n, bool finest_only) {
     struct mra_attn_params p = mra_attn_params_mra2(1.0f);
     p.counts[0] = max_pos / 32 * block_per_row;
     p.first_n = first_n;
     p.diag_n = diag_n;
-    p.sparse = sparse;
+    p.finest_only = finest_only;
     return p;
 }
 
 enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * name, struct mra_error * err) {
+    if (!p) return mra_fail(err, MRA_ERR_ARG, "settings are NULL");
+    if (!name) return mra_fail(err, MRA_ERR_ARG, "the frame's name is NULL");
     const float budget = p->budget;
     struct mra_attn_params r;
     if (strcmp(name, "exact") == 0) r = mra_attn_params_exact();
@@ -89,6 +91,7 @@ static enum mra_status check_sizes(const int * s, struct mra_error * err) {
 }
 
 enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_error * err) {
+    if (!p) return mra_fail(err, MRA_ERR_ARG, "settings are NULL");
     if (!(p->scale >= 0) || !isfinite(p->scale))
         return mra_fail(err, MRA_ERR_ARG, "scale %g is not a positive number", (double) p->scale);
     if (p->first_n < 0 || p->first_n > 65535)
