@@ -4,6 +4,9 @@
 
 #include "../ggml-mra/src/node.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 static struct graph g;
 static struct ggml_tensor * t4(enum ggml_type type, int64_t a, int64_t b, int64_t c, int64_t d) {
     return ggml_new_tensor_4d(g.ctx, type, a, b, c, d);
@@ -301,6 +304,41 @@ static void test_hostile_lists(void) {
     free(data);
 }
 
+// memory for t that ends where no memory is; returns what to unmap, *n bytes of it
+static void * guarded(struct ggml_tensor * t, size_t * n) {
+    const size_t page = (size_t) sysconf(_SC_PAGESIZE), bytes = MRA_ROUND_UP(ggml_nbytes(t), page);
+    char * mem = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mem == MAP_FAILED || mprotect(mem + bytes, page, PROT_NONE)) exit(2);
+    t->data = mem + bytes - ggml_nbytes(t);
+    *n = bytes + page;
+    return mem;
+}
+
+// A row of the parents names cell 0 again and again: more sort keys than a row of cells can have.
+static void test_full_keys(void) {
+    enum { CAP = 300 };
+    const struct mra_level child = { LIST_N, LIST_N, 4, 4, 16, 16 };
+    for (int rule = 0; rule < 3; rule++) {
+        struct mra_error err = { 0 };
+        struct ggml_tensor *s = f4(16, CAP, 1, 1), *list = t4(GGML_TYPE_I32, LIST_ROWS + 1 + CAP, 1, 1, 1);
+        struct ggml_tensor * t = ggml_mra_topk_blocks(g.ctx, s, list, NULL, child, rule, 7, 0, 0, &err);
+        CHECK(t, "topk_blocks: %s", err.msg);
+        if (!t) return;
+        struct ggml_tensor * all[] = { s, list, t->view_src };
+        void * mem[3];
+        size_t n[3];
+        for (int i = 0; i < 3; i++) mem[i] = guarded(all[i], &n[i]);
+        for (int x = 0; x < LIST_ROWS; x++) ((int32_t *) list->data)[x + 1] = x % 2 ? 0 : CAP;
+        mra_compute(t->view_src, 0, 1, NULL);
+        const int32_t * offsets = t->view_src->data;
+        CHECK(offsets[18] > 0 && offsets[18] <= t->ne[0] - 19, "topk_blocks by rule %d: %d cells", rule, offsets[18]);
+        for (int i = 0; i < 3; i++) {
+            munmap(mem[i], n[i]);
+            all[i]->data = NULL;
+        }
+    }
+}
+
 // what stands before the first wrong column of a row counts
 static void test_list_prefix(void) {
     static const int32_t lists[2][LIST_WORDS] = {
@@ -345,6 +383,7 @@ int main(void) {
     test_unknown_kind();
     test_huge_counts();
     test_hostile_lists();
+    test_full_keys();
     test_list_prefix();
     test_full_context();
     graph_free(&g);
