@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum mra_type { MRA_F32, MRA_F16 };
+enum mra_pool_kind { MRA_POOL_KIND_MEAN, MRA_POOL_KIND_MIN, MRA_POOL_KIND_MAX };
 
 enum {
     MRA_EXACT_ROWS = 64,   // queries per work item of the exact frame
@@ -54,9 +55,9 @@ struct mra_attn_head {
     int g;      // keys per block, 16 or 32
     int m1, m2; // blocks expanded, keys kept, per query block
     int first_n, diag_n;
-    bool bound;  // expand by the min/max bound, else by the pooled score
-    bool sparse; // drop what is not kept
-    int group;   // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
+    bool bound;       // expand by the min/max bound, else by the pooled score
+    bool finest_only; // drop what is not kept
+    int group;        // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
 };
 
 // how many priors of the columns frame name key block y for query block x
@@ -99,8 +100,8 @@ struct mra_dense_kernels {
 struct mra_kernels {
     const char * name;
 
-    // dst[b - b0][d] = mean (0), min (1) or max (2) over rows [b*block, (b+1)*block) of x, cut off at n_valid; 0 if
-    // none is left
+    // dst[b - b0][d] = mean, minimum or maximum (kind: enum mra_pool_kind) over rows [b*block, (b+1)*block) of x, cut
+    // off at n_valid; 0 if none is left
     void (*pool)(float * dst, struct mra_rows x, int d, int n_valid, int block, int kind, int b0, int b1);
 
     // dst[i*ld + j] = scale * q_i.k_j, or with k_max, k being the minima:  scale * sum_c max(q_ic k_jc, q_ic k_max_jc)
@@ -135,8 +136,8 @@ struct mra_kernels {
     void (*norm)(float * y, const float * x, const float * w, const float * b, int n, float eps);
 };
 
-// Scratch bytes one thread needs for linear, for attend, for columns (n_k, m1, g, group at their largest); 64-byte
-// aligned.
+// Scratch bytes one thread needs for linear, for block_sparse_attn, for columns (n_k, m1, g, group at their largest);
+// 64-byte aligned.
 size_t mra_linear_scratch(int k, bool floats);
 size_t mra_block_sparse_attn_scratch(int d, int dv);
 size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);
@@ -147,8 +148,8 @@ extern const struct mra_kernels mra_kernels_v3;   // AVX2 + FMA + F16C
 extern const struct mra_kernels mra_kernels_v4;   // AVX-512 F, BW, DQ, VL
 extern const struct mra_kernels mra_kernels_neon;
 
-// Dense layers of CPUs with dot products of bytes, which are else like v3, v4 and neon: the tables "v3-vnni",
-// "v4-vnni", "neon-dot".
+// Dense layers of CPUs with dot products of bytes. All other kernels are those of v3, v4 and neon: the tables
+// "v3-vnni", "v4-vnni", "neon-dot".
 extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot;
 
 // The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this
