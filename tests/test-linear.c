@@ -275,6 +275,7 @@ int main(void) {
     }
     test_edge(Q8_0, MRA_W_Q8_0);
     test_edge(GGML_TYPE_Q4_0, MRA_W_Q4_0);
+    test_edge(GGML_TYPE_Q4_K, MRA_W_Q4_K);
     test_edge(GGML_TYPE_Q4_K, MRA_W_ANY);
     test_edge(F16, MRA_W_F16);
     mra_kernels_set(NULL);
