@@ -65,9 +65,9 @@ static inline int mra_columns_named(const struct mra_attn_head * a, int x, int y
     return mra_columns_priors(a->first_n, a->diag_n, a->g, x, y);
 }
 
-enum mra_weight_type { MRA_W_F32, MRA_W_F16, MRA_W_Q8_0, MRA_W_Q4_0, MRA_W_ANY };
+enum mra_weight_type { MRA_W_F32, MRA_W_F16, MRA_W_Q8_0, MRA_W_Q4_0, MRA_W_Q4_K, MRA_W_ANY };
 
-// Weights W [n][k] as they lie in a file, row j at data + j*stride. Q8_0, Q4_0: ggml's blocks of 32.
+// Weights W [n][k] as they lie in a file, row j at data + j*stride. Q8_0, Q4_0, Q4_K: ggml's blocks.
 struct mra_weights {
     const char * data;
     size_t stride, row_bytes;

@@ -113,6 +113,7 @@ static struct mra_weights weights_of(const struct ggml_tensor * w, const struct 
     if (w->type == GGML_TYPE_F16) r.type = MRA_W_F16;
     if (w->type == GGML_TYPE_Q8_0) r.type = MRA_W_Q8_0;
     if (w->type == GGML_TYPE_Q4_0) r.type = MRA_W_Q4_0;
+    if (w->type == GGML_TYPE_Q4_K) r.type = MRA_W_Q4_K;
     r.to_float = ggml_get_type_traits(w->type)->to_float;
     r.bias = bias ? bias->data : NULL;
     return r;
