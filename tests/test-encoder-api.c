@@ -85,7 +85,7 @@ static void check_wrong_spans(const struct golden * g) {
     struct mra_context * ctx = context(g->model, threads(1));
     const int len = g->seqs[0].n;
     const struct mra_span bad[] = { { -1, 0, 1 }, { 1, 0, 1 }, { 0, -1, 1 }, { 0, 0, 0 }, { 0, 0, len + 1 },
-        { 0, len, 1 }, { 0, 1, INT32_MAX } };
+        { 0, len, 1 }, { 0, 1, len }, { 0, 1, INT32_MAX } };
     struct mra_result r;
     struct mra_error err;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
