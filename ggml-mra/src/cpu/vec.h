@@ -1,5 +1,5 @@
-// Vectors of VL floats on GCC/Clang vector extensions. The only file with intrinsics, and those only where the compiler
-// does not find the instruction by itself.
+// Vectors of VL floats on GCC/Clang vector extensions. Intrinsics stand only here and in lanes.h (integers), and only
+// where the compiler does not find the instruction by itself.
 #pragma once
 
 #include <float.h>
@@ -48,6 +48,8 @@ INL vf v_set1(float x) { return x - (vf) { 0 }; }
 INL vf v_load(const float * p) { return *(const vfu *) p; }
 INL void v_store(float * p, vf v) { *(vfu *) p = v; }
 INL vf v_fma(vf a, vf b, vf c) { return a * b + c; } // needs -ffp-contract=fast
+
+#define LOG2_E 1.44269504f // log2(e): e^x = 2^(x LOG2_E)
 
 // v_max, v_min; v_ge: bit i is a[i] >= b[i], false for NaN; v_compress: writes base + i for the set bits, returns past
 // the last
