@@ -59,7 +59,7 @@ enum mra_status check_output(const struct bench_graph * ours, const struct bench
 
 struct attn_row {
     int64_t n, heads, kv_heads, dim;
-    const char *frame, *kv, *isa;
+    const char *frame, *kv, *isa, *peak_isa; // peak_isa: the level of mra-bench peak whose rate is `peak`
     double budget, work;
     int threads;
     struct timing time[N_CONTENDERS];         // ms NAN: skipped

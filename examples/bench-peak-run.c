@@ -47,30 +47,32 @@ static bool runs_base(void) { return mra_kernels_by_name("base") != NULL; }
 static const struct {
     const struct peak_isa * isa;
     bool (*runs)(void);
+    const char * kernels; // of that level
 } levels[] = {
-    { &peak_base, runs_base },
+    { &peak_base, runs_base, "base" },
 #if defined(__x86_64__)
-    { &peak_v3, runs_v3 },
-    { &peak_avxvnni, runs_avxvnni },
-    { &peak_v4, runs_v4 },
-    { &peak_vnni, runs_vnni },
+    { &peak_v3, runs_v3, "v3" },
+    { &peak_avxvnni, runs_avxvnni, "v3-vnni" },
+    { &peak_v4, runs_v4, "v4" },
+    { &peak_vnni, runs_vnni, "v4-vnni" },
 #elif defined(__aarch64__)
-    { &peak_neon, runs_neon },
-    { &peak_dotprod, runs_dotprod },
+    { &peak_neon, runs_neon, "neon" },
+    { &peak_dotprod, runs_dotprod, "neon-dot" },
 #endif
 };
+enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]) };
 
 const struct peak_isa * peak_isa_at(int i) {
-    for (size_t l = 0; l < sizeof(levels) / sizeof(levels[0]); l++) {
+    for (int l = 0; l < N_LEVELS; l++) {
         if (levels[l].runs() && i-- == 0) return levels[l].isa;
     }
     return NULL;
 }
 const struct peak_isa * peak_isa_of(const char * kernels) {
-    const struct peak_isa * p;
-    for (int i = 0; (p = peak_isa_at(i)); i++)
-        if (strcmp(p->name, kernels) == 0) return p;
-    return peak_isa_at(0);
+    if (strcmp(kernels, "ref") == 0) return &peak_base; // what the compiler makes of plain C
+    for (int l = 0; l < N_LEVELS; l++)
+        if (strcmp(levels[l].kernels, kernels) == 0 && levels[l].runs()) return levels[l].isa;
+    return NULL;
 }
 
 // ---- threads ---------------------------------------------------------------------------------------------------
@@ -138,13 +140,13 @@ static double run_once(struct run * r) {
 
 // ---- rates -----------------------------------------------------------------------------------------------------
 
-enum { MAX_STEPS = 1 << 23, N_RUNS = 12 }; // a float counts to 2^24
+enum { MAX_STEPS = 1 << 23 }; // a float counts to 2^24
 static const double run_seconds =
     0.03; // long enough for the clock to settle, short enough to fall between other programs' turns
 
-static double rate(struct run * r, double per_step) {
+static double rate(struct run * r, double per_step, int n_runs) {
     double best = 0, spent = 0;
-    for (int i = 0; i < N_RUNS || (best > 0 && spent < 0.3 && i < 100); i++) {
+    for (int i = 0; i < n_runs || (best > 0 && spent < n_runs * run_seconds && i < 100); i++) {
         const double s = run_once(r);
         if (s < 0) return -1;
         spent += s;
@@ -157,14 +159,14 @@ static double rate(struct run * r, double per_step) {
     return best;
 }
 
-double peak_fma(const struct peak_isa * isa, int n_threads) {
+double peak_fma(const struct peak_isa * isa, int n_threads, int n_runs) {
     struct run r = { .isa = isa, .kind = FMA, .n_threads = n_threads, .n = 100000 };
-    return rate(&r, isa->fma_flops);
+    return rate(&r, isa->fma_flops, n_runs);
 }
 
 double peak_int8(const struct peak_isa * isa, int n_threads) {
     struct run r = { .isa = isa, .kind = INT8, .n_threads = n_threads, .n = 100000 };
-    return isa->int8 ? rate(&r, isa->int8_ops) : NAN;
+    return isa->int8 ? rate(&r, isa->int8_ops, PEAK_RUNS) : NAN;
 }
 
 double peak_read(const struct peak_isa * isa, int n_threads) {
@@ -177,7 +179,7 @@ double peak_read(const struct peak_isa * isa, int n_threads) {
     struct run r = { .isa = isa, .kind = READ, .n_threads = n_threads, .n = bytes / 8 / n_threads / 128 * 128 };
     r.data = aligned_alloc(64, (size_t) (r.n * n_threads * 8));
     if (!r.data) return NAN;
-    const double gbs = rate(&r, 8);
+    const double gbs = rate(&r, 8, PEAK_RUNS);
     free(r.data);
     return gbs;
 }

@@ -32,12 +32,14 @@ struct peak_isa {
     int64_t (*sum)(const int64_t * x, int64_t n); // n a multiple of 128
 };
 
+enum { PEAK_RUNS = 12, PEAK_RUNS_AGAIN = 3 }; // of 30 ms: the first time; to see whether it has risen
+
 // Best of several runs, all threads together; negative if a loop did not do its work
-double peak_fma(const struct peak_isa * isa, int n_threads);  // GFLOP/s
-double peak_int8(const struct peak_isa * isa, int n_threads); // GOP/s, a product and a sum counted as two
+double peak_fma(const struct peak_isa * isa, int n_threads, int n_runs); // GFLOP/s
+double peak_int8(const struct peak_isa * isa, int n_threads);            // GOP/s, a product and a sum counted as two
 double peak_read(
     const struct peak_isa * isa, int n_threads); // GB/s from memory, NAN if there is no room for the buffer
 
 // The levels this CPU runs, weakest first; NULL after the last
 const struct peak_isa * peak_isa_at(int i);
-const struct peak_isa * peak_isa_of(const char * kernels); // ref has base's
+const struct peak_isa * peak_isa_of(const char * kernels); // by the kernels' name; NULL if there are none of it here

@@ -1,4 +1,5 @@
 // mra-bench linked with kernels that MRA_BENCH_BUG breaks: its validation must notice. See test-bench.c.
+#include "../examples/bench.h"
 #include "kernels.h"
 
 #include "ggml.h"
@@ -75,4 +76,12 @@ struct ggml_tensor * __wrap_ggml_mul_mat(struct ggml_context * ctx, struct ggml_
     return bug("mul-mat-scale") ? ggml_scale(ctx, y, 1.05f)
         : bug("mul-mat-inf")    ? ggml_exp(ctx, ggml_scale_bias(ctx, y, 0, 1000))
                                 : y;
+}
+
+// a peak that is far too low
+double __real_peak_fma(const struct peak_isa * isa, int n_threads, int n_runs);
+double __wrap_peak_fma(const struct peak_isa * isa, int n_threads, int n_runs);
+double __wrap_peak_fma(const struct peak_isa * isa, int n_threads, int n_runs) {
+    const double rate = __real_peak_fma(isa, n_threads, n_runs);
+    return bug("peak-low") ? rate / 1000 : rate;
 }

@@ -13,7 +13,7 @@ if (TARGET mra-bench)
         target_include_directories(mra-bench-broken PRIVATE ${PROJECT_SOURCE_DIR}/ggml-mra/src)
         target_link_libraries(mra-bench-broken PRIVATE mra-common mra-encoder Threads::Threads)
         set_target_properties(mra-bench-broken PROPERTIES LINKER_LANGUAGE CXX) # a static ggml
-        target_link_options(mra-bench-broken PRIVATE -Wl,--wrap=mra_kernels_get -Wl,--wrap=ggml_mul_mat)
+        target_link_options(mra-bench-broken PRIVATE -Wl,--wrap=mra_kernels_get -Wl,--wrap=ggml_mul_mat -Wl,--wrap=peak_fma)
         set(bench_broken $<TARGET_FILE:mra-bench-broken>)
     endif()
     add_test(NAME bench COMMAND test-bench $<TARGET_FILE:mra-bench> ${CMAKE_CURRENT_BINARY_DIR}/bench ${CMAKE_CURRENT_LIST_DIR}/golden/models ${bench_broken})

@@ -9,8 +9,11 @@ for isa in neon base neon-dot; do
     march=armv8-a; [ $isa = neon-dot ] && march=armv8.2-a+dotprod
     $cc -march=$march -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -c "$src/cpu/isa-$isa.c" -o "$work/$isa.o"
 done
-$cc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -o "$work/test-kernels" "$1/tests/test-kernels.c" "$src/cpu/dispatch.c" "$src"/ref/*.c \
-    "$work/neon.o" "$work/base.o" "$work/neon-dot.o" -lm
+for test in test-kernels test-kernels-extreme; do
+    $cc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -o "$work/$test" "$1/tests/$test.c" "$src/cpu/dispatch.c" "$src"/ref/*.c \
+        "$work/neon.o" "$work/base.o" "$work/neon-dot.o" -lm
+done
 command -v qemu-aarch64 >/dev/null || { echo "compiled; skipped: no qemu-aarch64 to run it (Debian: qemu-user)"; exit 77; }
 qemu-aarch64 "$work/test-kernels" neon 30
 qemu-aarch64 "$work/test-kernels" neon-dot 30
+qemu-aarch64 "$work/test-kernels-extreme" neon 30

@@ -175,6 +175,28 @@ static void test_json(const char * bench) {
     cJSON_Delete(o);
 }
 
+// Every level of the kernels has the peak of its own vectors, and nothing runs above it
+static void test_peaks(const char * bench) {
+    static const char * const names[][2] = { { "ref", "base" }, { "base", "base" }, { "v3", "v3" },
+        { "v3-vnni", "avxvnni" }, { "v4", "v4" }, { "v4-vnni", "vnni" }, { "neon", "neon" },
+        { "neon-dot", "dotprod" } };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const int code = run(
+            fmt("MRA_ISA=%s '%s' attn -n 256 --heads 2 --dim 64 -t 1 --reps 3 --frame exact --no-matmul "
+                "--json 2>&1",
+                names[i][0], bench));
+        if (strstr(out, "does not run")) continue;
+        cJSON * o = json_at(0);
+        const char *isa = cJSON_GetStringValue(cJSON_GetObjectItem(o, "isa")),
+                   *peak = cJSON_GetStringValue(cJSON_GetObjectItem(o, "peak_isa"));
+        CHECK(code == 0 && isa && strcmp(isa, names[i][0]) == 0, "peak of %s: %s", names[i][0], out);
+        CHECK(peak && strcmp(peak, names[i][1]) == 0, "%s: the peak of %s", names[i][0], peak);
+        CHECK(number(o, "peak_share") <= 1.05 && number(o, "peak_share") > 0, "%s: share of the peak: %s", names[i][0],
+            out);
+        cJSON_Delete(o);
+    }
+}
+
 // every level has a row, and they agree on the error
 static void test_isa(const char * bench) {
     CHECK(run(fmt("'%s' %s--isa --no-matmul --json", bench, TINY)) == 0, "isa: %s", out);
@@ -418,6 +440,7 @@ static void test_broken(const char * broken, const char * models) {
         { "columns-keep-less-of-many", ATTN "-n 640 --frame columns", 1, "in the first 64 rows" },
         { "columns-miss-row", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
         { "columns-nan", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
+        { "peak-low", ATTN "-n 512 --frame exact", 1, " % of the peak that was measured for " },
         { "linear-misses-row", "linear --shape 33,64,40", 1, "ggml-mra's linear: value 1280 is" },
         { "linear-misses-input", "linear --shape 33,320,40", 1, "ggml-mra's linear is off by " },
         { "linear-misses-input", "linear --shape 33,320,40 --type f16 --fused", 1, "ggml-mra's linear is off by " },
@@ -451,6 +474,7 @@ int main(int argc, char ** argv) {
     test_lines(argv[1]);
     test_json(argv[1]);
     test_isa(argv[1]);
+    test_peaks(argv[1]);
     test_linear(argv[1]);
     test_model(argv[1], argv[3]);
     test_worker(argv[1], argv[3]);

@@ -1,36 +1,7 @@
 // The kernels by themselves, without ggml: one table against the scalar reference over random heads. Small enough to be
 // cross-compiled and run under an emulator. usage: test-kernels [TABLE [PERCENT]]   (default: the best this CPU runs;
 // all cases)
-#include "../ggml-mra/src/kernels.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-static const struct mra_kernels * kern;
-static int n_checks, n_failed;
-#define CHECK(ok, ...) \
-    do { \
-        n_checks++; \
-        if (!(ok)) { \
-            n_failed++; \
-            printf("FAIL: " __VA_ARGS__); \
-            printf("\n"); \
-        } \
-    } while (0)
-
-static uint64_t seed = 1;
-static uint32_t rnd(void) {
-    seed = seed * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t) (seed >> 33);
-}
-static int pick(int lo, int hi) { return lo + (int) (rnd() % (uint32_t) (hi - lo + 1)); }
-static float gauss(void) {
-    float t = 0;
-    for (int i = 0; i < 6; i++) t += (float) rnd() / 2147483648.0f - .5f;
-    return 1.4f * t;
-}
+#include "kernel-check.h"
 
 // finite F16 with a few bits, so that F32 and F16 hold the same value
 static uint16_t half_of(float x) {
@@ -292,16 +263,11 @@ static void test_linear(void) {
 }
 
 int main(int argc, char ** argv) {
-    kern = argc > 1 ? mra_kernels_by_name(argv[1]) : mra_kernels_get();
-    if (!kern) {
-        printf("skipped: kernels %s do not run here\n", argv[1]);
-        return 77;
-    }
+    if (!kern_find(argc, argv)) return 77;
     const int percent = argc > 2 ? atoi(argv[2]) : 100;
     for (int i = 0; i < 2 * percent; i++) test_pool_score();
     for (int i = 0; i < 20 * percent; i++) test_select();
     for (int i = 0; i < 6 * percent / 10; i++) test_head();
     for (int i = 0; i < 3 * percent; i++) test_linear();
-    printf("test-kernels %s: %d checks, %d failed\n", kern->name, n_checks, n_failed);
-    return n_failed ? 1 : 0;
+    return kern_summary("test-kernels");
 }

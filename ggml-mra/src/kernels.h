@@ -97,6 +97,14 @@ struct mra_dense_kernels {
         const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
 };
 
+// Values that are not finite, alike in every table: NaN in gives NaN out.
+//   Scores are F32 (times log2(e)); one beyond that range is infinite. A score of -inf has no weight, and a row without
+//   any weight is 0. A score of NaN or +inf among those a row uses makes the row NaN. The columns frame uses, for each
+//   query of a block of 16, the scores of the block's mean: a NaN among them, also of keys it then drops, makes all 16
+//   rows NaN. NaN or an infinity in V of a key that is used makes its channel NaN or infinite.
+//   pool: NaN in the block gives NaN in the channel. block_score: NaN in q or k gives NaN. coarse_state: a score of NaN
+//   makes max, sum and o NaN; of +inf, sum and o. norm: all NaN. pack: k_mean and v_mean of a block with NaN are NaN,
+//   k_range is any; of infinities it holds +-FLT_MAX.
 struct mra_kernels {
     const char * name;
 

@@ -1,7 +1,9 @@
 // Which table of kernels runs: the best this CPU has, or the one MRA_ISA names.
 #include "../kernels.h"
+#include "x86-levels.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,27 +14,33 @@
 #endif
 
 #if defined(__x86_64__)
-static bool avx_vnni(void) {
+// XGETBV without -mxsave: what the system saves when it switches tasks
+static uint32_t enabled_state(void) {
+    uint32_t lo, hi;
+    __asm__("xgetbv" : "=a"(lo), "=d"(hi) : "c"(0));
+    return lo;
+}
+
+static struct mra_x86_words x86_words(void) {
+    struct mra_x86_words w = { 0 };
     unsigned a, b, c, d;
-    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+    if (__get_cpuid(1, &a, &b, &c, &d)) w.leaf1_ecx = c;
+    if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
+        w.leaf7_ebx = b;
+        w.leaf7_ecx = c;
+    }
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) w.leaf7_1_eax = a;
+    if (__get_cpuid(0x80000001, &a, &b, &c, &d)) w.ext1_ecx = c;
+    if (w.leaf1_ecx >> 27 & 1) w.xcr0 = enabled_state(); // OSXSAVE: the instruction exists
+    return w;
 }
 
-// bit by bit what x86-64-v2, v3, v4 and their dot products ask for
-static int x86_level(void) {
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("popcnt")) return 0;
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi2")) return 2;
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-        ? 4
-        : 3;
-}
-
-static bool v2(void) { return x86_level() >= 2; }
-static bool v3(void) { return x86_level() >= 3; }
-static bool v4(void) { return x86_level() >= 4; }
-static bool v3_vnni(void) { return v3() && avx_vnni(); }
-static bool v4_vnni(void) { return v4() && __builtin_cpu_supports("avx512vnni"); }
+static bool runs(enum mra_x86_level level) { return mra_x86_levels(x86_words()) >> level & 1; }
+static bool v2(void) { return runs(MRA_X86_V2); }
+static bool v3(void) { return runs(MRA_X86_V3); }
+static bool v4(void) { return runs(MRA_X86_V4); }
+static bool v3_vnni(void) { return runs(MRA_X86_V3_VNNI); }
+static bool v4_vnni(void) { return runs(MRA_X86_V4_VNNI); }
 #elif defined(__aarch64__)
 static bool neon_dot(void) {
 #    if defined(__linux__)
@@ -91,14 +99,26 @@ const struct mra_kernels * mra_kernels_by_name(const char * name) {
 
 static _Atomic(const struct mra_kernels *) current;
 
+// one line on stderr: the name was given for a purpose, and other kernels give other times
+static void say_unknown(const char * name, const char * best) {
+    char list[128] = "";
+    for (int i = 0; i < N_ENTRIES; i++)
+        if (entries[i].runs()) snprintf(list + strlen(list), sizeof(list) - strlen(list), " %s", entries[i].name);
+    fprintf(stderr, "ggml-mra: MRA_ISA: this CPU does not run '%.40s'; using %s, of%s\n", name, best, list);
+}
+
 const struct mra_kernels * mra_kernels_get(void) {
-    const struct mra_kernels * k = atomic_load_explicit(&current, memory_order_relaxed);
+    const struct mra_kernels * k = atomic_load_explicit(&current, memory_order_acquire);
     if (k) return k;
-    const char * name = getenv("MRA_ISA"); // a level this CPU lacks falls back to the best it has
-    k = name ? mra_kernels_by_name(name) : NULL;
+    const char * name = getenv("MRA_ISA");
+    const struct mra_kernels * none = NULL;
+    k = name && *name ? mra_kernels_by_name(name) : NULL;
+    const bool unknown = name && *name && !k;
     for (int i = 0; !k; i++)
         if (entries[i].runs()) k = table(i);
-    atomic_store_explicit(&current, k, memory_order_relaxed);
+    // of several threads one stores, and says so
+    if (!atomic_compare_exchange_strong(&current, &none, k)) return none;
+    if (unknown) say_unknown(name, k->name);
     return k;
 }
 

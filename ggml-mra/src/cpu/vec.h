@@ -1,5 +1,5 @@
-// Vectors of VL floats on GCC/Clang vector extensions. The only file with intrinsics, and those only where the compiler
-// does not find the instruction by itself.
+// Vectors of VL floats on GCC/Clang vector extensions. Intrinsics stand only here and in lanes.h (integers), and only
+// where the compiler does not find the instruction by itself.
 #pragma once
 
 #include <float.h>
@@ -42,6 +42,7 @@
 
 typedef float vf __attribute__((vector_size(4 * VL)));
 typedef int32_t vi __attribute__((vector_size(4 * VL)));
+typedef uint32_t vu __attribute__((vector_size(4 * VL)));
 typedef float vfu __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 
 INL vf v_set1(float x) { return x - (vf) { 0 }; }
@@ -49,8 +50,8 @@ INL vf v_load(const float * p) { return *(const vfu *) p; }
 INL void v_store(float * p, vf v) { *(vfu *) p = v; }
 INL vf v_fma(vf a, vf b, vf c) { return a * b + c; } // needs -ffp-contract=fast
 
-// v_max, v_min; v_ge: bit i is a[i] >= b[i], false for NaN; v_compress: writes base + i for the set bits, returns past
-// the last
+// v_max, v_min: b where a or b is NaN. v_ge: bit i is a[i] >= b[i], false for NaN; v_compress: writes base + i for the
+// set bits, returns past the last
 #if VL == 16 && defined(__AVX512F__)
 INL vf v_max(vf a, vf b) { return (vf) _mm512_max_ps((__m512) a, (__m512) b); }
 INL vf v_min(vf a, vf b) { return (vf) _mm512_min_ps((__m512) a, (__m512) b); }
@@ -117,19 +118,19 @@ INL float v_hsum(vf a) {
     return t[0];
 }
 
-// 2^x for x <= 0, relative error 4e-8 plus rounding; exactly 0 from -127 on, also for -inf. NaN stays NaN on x86 by
-// operand order of max.
+// 2^x for x <= 0, relative error 4e-8 plus rounding; exactly 0 from -127 on, also for -inf. NaN gives NaN: it passes
+// v_max and the polynomial, while v_min keeps it out of the exponent, where its bits could turn the sum into a number.
 INL vf v_exp2(vf x) {
     x = v_max(v_set1(-127.0f), x);
-    const vf magic = v_set1(12582912.0f);        // 1.5 * 2^23: adding it rounds to nearest
-    const vf r = x + magic, f = x - (r - magic); // f in [-.5, .5]
+    const vf magic = v_set1(12582912.0f);                          // 1.5 * 2^23: adding it rounds to nearest
+    const vf r = v_min(x, v_set1(0)) + magic, f = x - (r - magic); // f in [-.5, .5]
     vf p = v_set1(1.339887e-3f);
     p = v_fma(p, f, v_set1(9.618437e-3f));
     p = v_fma(p, f, v_set1(5.550332e-2f));
     p = v_fma(p, f, v_set1(2.402265e-1f));
     p = v_fma(p, f, v_set1(6.931472e-1f));
     p = v_fma(p, f, v_set1(1.0f));
-    return (vf) ((vi) p + ((vi) r << 23));
+    return (vf) ((vu) p + ((vu) r << 23));
 }
 
 // Transposes r as a VL x VL matrix: swaps the off-diagonal s x s blocks for s = VL/2 .. 1

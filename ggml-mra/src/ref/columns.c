@@ -17,7 +17,7 @@ static void take_best(struct cell * c, int n, int m) {
     for (; m > 0; m--) {
         int best = -1;
         for (int i = 0; i < n; i++) {
-            if (!c[i].taken && c[i].s >= -DBL_MAX && (best < 0 || c[i].s > c[best].s)) best = i;
+            if (!c[i].taken && c[i].s > -INFINITY && (best < 0 || c[i].s > c[best].s)) best = i;
         }
         if (best < 0) return;
         c[best].taken = 1;
@@ -50,14 +50,26 @@ static void expand(const struct mra_attn_head * a, const double * qm, int x, str
             u += fmax(qm[c] * lo, qm[c] * hi);
         }
         if (!a->bound) u = l0[y];
+        u = mra_ref_score(u);
         if (a->first_n || a->diag_n) u = mra_named_key((float) u, mra_columns_named(a, x, y));
-        l0[y] *= a->scale;
+        l0[y] = a->scale * mra_ref_score(l0[y]);
         blocks[y] = (struct cell) { .s = u, .id = y };
     }
-    take_best(blocks, nb, a->m1);
+    if (a->m1 < nb) take_best(blocks, nb, a->m1);
+    else
+        for (int y = 0; y < nb; y++) blocks[y].taken = 1; // whatever their scores are
 }
 
-// state = what is not kept: maximum, sum, acc[dv]
+static bool any_nan(const struct cell * blocks, const double * l0, int n_block, const struct cell * keys, int n_key) {
+    for (int y = 0; y < n_block; y++)
+        if (!blocks[y].taken && l0[y] != l0[y]) return true;
+    for (int j = 0; j < n_key; j++)
+        if (keys[j].s != keys[j].s) return true;
+    return false;
+}
+
+// state = what is not kept: maximum, sum, acc[dv]. A NaN among the scores makes all of it NaN, also where nothing else
+// is used of what is not kept.
 static void coarse(const struct mra_attn_head * a, const struct cell * blocks, const double * l0,
     const struct cell * keys, int n_key, double * max, double * sum, double * acc) {
     const int nb = (a->n_k + a->g - 1) / a->g;
@@ -65,11 +77,16 @@ static void coarse(const struct mra_attn_head * a, const struct cell * blocks, c
     *max = -INFINITY;
     *sum = 0;
     memset(acc, 0, a->dv * sizeof(double));
+    if (any_nan(blocks, l0, nb, keys, n_key)) {
+        *max = *sum = NAN;
+        return;
+    }
     if (a->finest_only) return;
     for (int j = 0; j < n_key; j++)
         if (!keys[j].taken) *max = fmax(*max, keys[j].s);
     for (int y = 0; y < nb; y++)
         if (!blocks[y].taken) *max = fmax(*max, l0[y]);
+    if (*max == -INFINITY) return; // no weight is left
     for (int j = 0; j < n_key; j++)
         if (!keys[j].taken) {
             const double p = exp(keys[j].s - *max);
@@ -89,18 +106,19 @@ static void exact_row(const struct mra_attn_head * a, int i, const struct cell *
     double csum, const double * cacc) {
     double m = cmax, l = 0, acc[256] = { 0 };
     for (int j = 0; j < n_key; j++)
-        if (keys[j].taken) m = fmax(m, a->scale * mra_ref_dot(a->q, i, a->k, keys[j].id, a->d));
-    if (cmax > -INFINITY) {
+        if (keys[j].taken) m = fmax(m, mra_ref_score(a->scale * mra_ref_dot(a->q, i, a->k, keys[j].id, a->d)));
+    if (m == -INFINITY) m = 0; // no key has a weight, and -inf - -inf would be NaN
+    if (cmax != -INFINITY) {
         l = csum * exp(cmax - m);
         for (int c = 0; c < a->dv; c++) acc[c] = cacc[c] * exp(cmax - m);
     }
     for (int j = 0; j < n_key; j++)
         if (keys[j].taken) {
-            const double p = exp(a->scale * mra_ref_dot(a->q, i, a->k, keys[j].id, a->d) - m);
+            const double p = exp(mra_ref_score(a->scale * mra_ref_dot(a->q, i, a->k, keys[j].id, a->d)) - m);
             l += p;
             for (int c = 0; c < a->dv; c++) acc[c] += p * mra_ref_value(a->v, keys[j].id, c);
         }
-    for (int c = 0; c < a->dv; c++) a->out[i * a->ld_out + c] = l > 0 ? (float) (acc[c] / l) : 0;
+    for (int c = 0; c < a->dv; c++) a->out[i * a->ld_out + c] = l == 0 ? 0 : (float) (acc[c] / l);
 }
 
 void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
@@ -119,6 +137,7 @@ void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
                 for (int j = y * a->g; j < (y + 1) * a->g && j < a->n_k; j++, n_key++) {
                     keys[n_key] = (struct cell) { .id = j };
                     for (int c = 0; c < a->d; c++) keys[n_key].s += qm[c] * mra_ref_value(a->k, j, c);
+                    keys[n_key].s = mra_ref_score(keys[n_key].s);
                 }
             }
         take_best(keys, n_key, a->m2);

@@ -7,6 +7,9 @@
 #include <math.h>
 #include <string.h>
 
+// Scores are F32: one beyond its range is infinite. (NaN stays NaN.)
+static inline double mra_ref_score(double s) { return s > FLT_MAX ? INFINITY : s < -FLT_MAX ? -INFINITY : s; }
+
 double mra_ref_value(struct mra_rows x, int64_t row, int c);                           // x[row][c]
 double mra_ref_dot(struct mra_rows a, int64_t i, struct mra_rows b, int64_t j, int d); // a_i.b_j
 
