@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define CHUNK_BYTES 65536 // of text that is normalized at a time: bounds the memory
+#define CHUNK_BYTES 4096 // of text that is normalized at a time: stays in the cache, and bounds the memory
 
 // GGUF spells WordPiece's tokens in its own way: `##x` as `x`, `x` as U+2581 + `x`, unless they are control tokens.
 static size_t spelling(const struct mra_tokenizer * tok, int32_t id, bool raw, const char ** prefix, const char ** s) {

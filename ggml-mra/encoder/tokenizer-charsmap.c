@@ -67,6 +67,7 @@ bool mra_charsmap_run(
     const struct mra_charsmap * map, const struct mra_view * in, size_t begin, size_t end, struct mra_text * out) {
     bool ok = true;
 
+    if (!mra_text_reserve(out, end - begin)) { return false; }
     for (size_t i = begin; i < end && ok;) {
         const size_t next = grapheme_end(in->s, i, end);
         ok = put_cluster(map, in, i, next, out);

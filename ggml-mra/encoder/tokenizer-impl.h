@@ -103,6 +103,9 @@ void mra_work_free(struct mra_work * w);
 // Makes room for n elements of `size` bytes in *data; false: out of memory, and nothing changed.
 bool mra_reserve(void ** data, size_t * cap, size_t n, size_t size);
 
+// Room for n more bytes.
+bool mra_text_reserve(struct mra_text * t, size_t n);
+
 // Appends n bytes that come from span; false: out of memory.
 bool mra_text_put(struct mra_text * t, const char * s, size_t n, struct mra_span span);
 

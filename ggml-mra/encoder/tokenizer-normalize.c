@@ -6,17 +6,21 @@
 
 #define MAX_DECOMPOSED 32 // Unicode's longest has 18
 
+bool mra_text_reserve(struct mra_text * t, size_t n) {
+    void * s = t->s;
+    void * spans = t->spans;
+
+    if (t->n + n <= t->cap_s && t->n + n <= t->cap_spans) { return true; }
+    if (t->n + n > INT32_MAX) { return false; }
+    const bool ok = mra_reserve(&s, &t->cap_s, t->n + n, 1) &&
+        mra_reserve(&spans, &t->cap_spans, t->n + n, sizeof(*t->spans));
+    t->s = s;
+    t->spans = spans;
+    return ok;
+}
+
 bool mra_text_put(struct mra_text * t, const char * s, size_t n, struct mra_span span) {
-    if (t->n + n > t->cap_s || t->n + n > t->cap_spans) {
-        void * p = t->s;
-        void * spans = t->spans;
-        if (t->n + n > INT32_MAX) { return false; }
-        const bool ok = mra_reserve(&p, &t->cap_s, t->n + n, 1) &&
-            mra_reserve(&spans, &t->cap_spans, t->n + n, sizeof(*t->spans));
-        t->s = p;
-        t->spans = spans;
-        if (!ok) { return false; }
-    }
+    if (!mra_text_reserve(t, n)) { return false; }
     for (size_t i = 0; i < n; i++) {
         t->s[t->n] = s[i];
         t->spans[t->n++] = span;
@@ -82,13 +86,14 @@ static bool each_char(
     bool ok = true;
 
     for (size_t i = begin; i < end && ok;) {
-        if ((uint8_t) in->s[i] < 0x80) {
+        if (!mra_text_reserve(out, end - i)) { return false; }
+        for (; i < end && (uint8_t) in->s[i] < 0x80; i++) {
             const int c = ascii_step(step, (uint8_t) in->s[i]);
-            const char s = (char) c;
-            ok = c < 0 || mra_text_put(out, &s, 1, mra_view_span(in, i, 1));
-            i++;
-            continue;
+            out->s[out->n] = (char) c;
+            out->spans[out->n] = mra_view_span(in, i, 1);
+            out->n += c >= 0;
         }
+        if (i == end) { break; }
         int32_t cp;
         const size_t len = (size_t) mra_utf8_decode(in->s + i, end - i, &cp);
         ok = put_step(step, out, cp, mra_view_span(in, i, len));
@@ -288,13 +293,28 @@ static bool run_step(struct mra_work * w, enum mra_normalize step, const struct 
     }
 }
 
+static bool is_ascii(const char * s, size_t begin, size_t end) {
+    uint8_t bits = 0;
+
+    for (size_t i = begin; i < end; i++) { bits |= (uint8_t) s[i]; }
+    return bits < 0x80;
+}
+
 bool mra_normalize_run(
     struct mra_work * w, const struct mra_view * in, size_t * begin, size_t * end, struct mra_view * out) {
+    size_t n_done = 0;
+
     *out = *in;
     for (size_t k = 0; k < w->tok->n_normalize; k++) {
-        struct mra_text * to = &w->text[k % 2];
+        const enum mra_normalize step = (enum mra_normalize) w->tok->normalize[k];
+        struct mra_text * to = &w->text[n_done % 2];
+        // of the steps from clean to strip_m only the first does anything to ASCII
+        if (step > MRA_NORMALIZE_CLEAN && step < MRA_NORMALIZE_LOWERCASE && is_ascii(out->s, *begin, *end)) {
+            continue;
+        }
+        n_done++;
         to->n = 0;
-        if (!run_step(w, (enum mra_normalize) w->tok->normalize[k], out, *begin, *end, to)) { return false; }
+        if (!run_step(w, step, out, *begin, *end, to)) { return false; }
         *out = (struct mra_view) { to->s, to->spans };
         *begin = 0;
         *end = to->n;

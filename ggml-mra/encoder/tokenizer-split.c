@@ -32,10 +32,13 @@ static bool split_classes(enum mra_split step, const char * s, size_t begin, siz
     enum char_class last = CLASS_GAP;
     size_t start = begin;
 
+    enum char_class ascii[128];
+
+    for (int c = 0; c < 128 && end - begin > 64; c++) { ascii[c] = classify(step, c); }
     for (size_t i = begin; i < end;) {
         int32_t cp;
         const size_t len = (size_t) mra_utf8_decode(s + i, end - i, &cp);
-        const enum char_class c = classify(step, cp);
+        const enum char_class c = cp < 0x80 && end - begin > 64 ? ascii[cp] : classify(step, cp);
         if (c != last || c == CLASS_ALONE) {
             if (last != CLASS_GAP && !add_piece(out, start, i)) { return false; }
             start = i;
