@@ -64,7 +64,8 @@ static bool put_cluster(
 }
 
 bool mra_charsmap_run(
-    const struct mra_charsmap * map, const struct mra_view * in, size_t begin, size_t end, struct mra_text * out) {
+    struct mra_work * w, const struct mra_view * in, size_t begin, size_t end, struct mra_text * out) {
+    const struct mra_charsmap * map = &w->tok->charsmap;
     bool ok = true;
 
     if (!mra_text_reserve(out, end - begin)) { return false; }
@@ -73,5 +74,7 @@ bool mra_charsmap_run(
         ok = put_cluster(map, in, i, next, out);
         i = next;
     }
+    // the reference takes what is left behind dropped characters for the start of the text
+    if (ok && out->n && mra_view_span(in, begin, 1).start == 0) { w->text_start = out->spans[0].start; }
     return ok;
 }

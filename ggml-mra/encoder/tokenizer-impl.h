@@ -94,6 +94,7 @@ struct mra_work {
     unsigned flags;
     struct mra_text text[2];    // normalizing reads one and writes the other
     struct mra_text split_text; // where splitting changes the text
+    uint32_t text_start; // where the first character comes from that a charsmap left; 0: none was dropped before it
     struct mra_pieces pieces[2];
     void * model[2]; // the model's own
     size_t cap_model[2];
@@ -122,8 +123,7 @@ bool mra_normalize_run(
     struct mra_work * w, const struct mra_view * in, size_t * begin, size_t * end, struct mra_view * out);
 
 // tokenizer-charsmap.c: one of the steps
-bool mra_charsmap_run(
-    const struct mra_charsmap * map, const struct mra_view * in, size_t begin, size_t end, struct mra_text * out);
+bool mra_charsmap_run(struct mra_work * w, const struct mra_view * in, size_t begin, size_t end, struct mra_text * out);
 
 // tokenizer-split.c: the words of in[begin..end), which are pieces of *out.
 bool mra_split_run(struct mra_work * w, const struct mra_view * in, size_t begin, size_t end, struct mra_view * out,

@@ -288,7 +288,7 @@ static bool run_step(struct mra_work * w, enum mra_normalize step, const struct 
         case MRA_NORMALIZE_STRIP_RIGHT: return strip(step, in, begin, end, out);
         case MRA_NORMALIZE_SPACES:
         case MRA_NORMALIZE_SPACES_TO_META: return squeeze(step, in, begin, end, out);
-        case MRA_NORMALIZE_CHARSMAP: return mra_charsmap_run(&w->tok->charsmap, in, begin, end, out);
+        case MRA_NORMALIZE_CHARSMAP: return mra_charsmap_run(w, in, begin, end, out);
         default: return each_char(step, in, begin, end, out);
     }
 }
@@ -305,6 +305,7 @@ bool mra_normalize_run(
     size_t n_done = 0;
 
     *out = *in;
+    w->text_start = 0;
     for (size_t k = 0; k < w->tok->n_normalize; k++) {
         const enum mra_normalize step = (enum mra_normalize) w->tok->normalize[k];
         struct mra_text * to = &w->text[n_done % 2];

@@ -77,12 +77,12 @@ static bool prefix_bytes(
     return words ? split_byte_words(t->s, begin, t->n, out) : add_piece(out, begin, t->n);
 }
 
-static bool meta_prefix(enum mra_split step, size_t index, uint32_t start) {
+static bool meta_prefix(const struct mra_work * w, enum mra_split step, size_t index, uint32_t start) {
     switch (step) {
         case MRA_SPLIT_META_ALWAYS:
         case MRA_SPLIT_META_ALWAYS_WHOLE: return true;
         case MRA_SPLIT_META_FIRST:
-        case MRA_SPLIT_META_FIRST_WHOLE: return start == 0;
+        case MRA_SPLIT_META_FIRST_WHOLE: return start == 0 || start == w->text_start;
         case MRA_SPLIT_META_LATER: return index > 0;
         default: return false;
     }
@@ -105,7 +105,7 @@ static bool split_meta(struct mra_work * w, enum mra_split step, const struct mr
             begin = t->n;
         }
         // the prefix comes from the character it precedes
-        if (i == p->begin && !is_meta && meta_prefix(step, index, span.start) && !mra_text_put(t, meta, 3, span)) {
+        if (i == p->begin && !is_meta && meta_prefix(w, step, index, span.start) && !mra_text_put(t, meta, 3, span)) {
             return false;
         }
         if (!mra_text_put(t, is_meta ? meta : in->s + i, is_meta ? 3 : len, span)) { return false; }

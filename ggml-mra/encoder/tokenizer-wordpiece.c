@@ -26,12 +26,11 @@ enum mra_status mra_wordpiece_init(struct mra_tokenizer * tok, const struct mra_
     return MRA_OK;
 }
 
-// The longest token at the start of s[0..n); 0: none.
-static size_t longest_piece(const struct mra_tokenizer * tok, const char * s, size_t n, bool initial, int32_t * id) {
-    uint32_t node = initial ? tok->word_start : 0;
+// The longest token at the start of s[0..n), 0: none. node: where the trie is entered.
+static size_t longest_from(const struct mra_tokenizer * tok, uint32_t node, const char * s, size_t n, int32_t * id) {
+    const bool initial = node != 0;
     size_t best = 0;
 
-    if (initial && !node) { return 0; }
     for (size_t i = 0; i < n; i++) {
         node = mra_trie_step(&tok->trie, node, (uint8_t) s[i]);
         // what is stored behind U+2581 starts a word, it does not go on with one
@@ -40,6 +39,21 @@ static size_t longest_piece(const struct mra_tokenizer * tok, const char * s, si
         if (v >= 0 && !tok->is_no_piece[v]) {
             best = i + 1;
             *id = v;
+        }
+    }
+    return best;
+}
+
+static size_t longest_piece(const struct mra_tokenizer * tok, const char * s, size_t n, bool initial, int32_t * id) {
+    if (!initial) { return longest_from(tok, 0, s, n, id); }
+    size_t best = tok->word_start ? longest_from(tok, tok->word_start, s, n, id) : 0;
+    // a word may itself be spelled `##x`, and is the token of that name then
+    if (n > 2 && s[0] == '#' && s[1] == '#') {
+        int32_t other = -1;
+        const size_t len = longest_from(tok, 0, s + 2, n - 2, &other);
+        if (len && len + 2 > best) {
+            best = len + 2;
+            *id = other;
         }
     }
     return best;
