@@ -60,6 +60,10 @@ def _own(meta: dict, config: Config, embedding: Embedding | None, n_ctx: int, ha
         if embedding.pooling:
             meta["mra.pooling"] = embedding.pooling
         meta["mra.normalize"] = embedding.normalize
+        meta["mra.prompts.names"] = list(embedding.prompts)
+        meta["mra.prompts.texts"] = list(embedding.prompts.values())
+        if embedding.default_prompt:
+            meta["mra.prompts.default"] = embedding.default_prompt
         if embedding.max_length and n_ctx == config.n_ctx:  # positions are extended for the sake of longer texts
             meta["mra.max_length"] = U32(min(embedding.max_length, n_ctx))
     for key, value in config.mra.items():

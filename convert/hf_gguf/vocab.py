@@ -52,6 +52,8 @@ class Vocab:
                 types.append(UNUSED)
                 continue
             kind = self.types.get(i, NORMAL)
+            if "\0" in self.pieces[i]:
+                raise ConvertError(f"token {i} = {shown(self.pieces[i])} holds a NUL character")
             tokens.append(_phantom(self.pieces[i], kind) if self.model == "bert" else self.pieces[i])
             types.append(kind)
         return tokens, types
@@ -72,6 +74,8 @@ def load_vocab(folder: Path, family: str, n_vocab: int) -> Vocab:
     else:
         vocab = vocab_files.read_vocab_files(folder, family)
     _special_ids(vocab, folder)
+    if not vocab.single:
+        vocab_files.set_template(vocab)
     for key, i in vocab.special.items():
         if vocab.types.get(i) == CONTROL and key == "unk":
             vocab.types[i] = UNKNOWN

@@ -27,21 +27,15 @@ def read_vocab_files(folder: Path, family: str) -> Vocab:
         if piece in special:  # <mask> takes the white space before it along, [MASK] does not
             vocab.types[i] = CONTROL
             vocab.added[i] = SPECIAL | (LSTRIP if piece == "<mask>" else 0) | (vocab.added.get(i, 0) & ADDED_ONLY)
-    _template(vocab, folder)
     return vocab
 
 
-def _template(vocab: Vocab, folder: Path) -> None:
+def set_template(vocab: Vocab) -> None:
     """[CLS] A [SEP] B [SEP], the second half of type 1; or <s> A </s> </s> B </s>."""
-    names = BRACKET if vocab.model == "bert" else ANGLE
-    ids = {text: i for i, text in vocab.pieces.items()}
-    try:
-        cls, sep, unk = (ids[names[key]] for key in ("cls", "sep", "unk"))
-    except KeyError as e:
-        raise ConvertError(f"{folder}: the tokenizer has no token {e}") from None
+    cls, sep = vocab.special["cls"], vocab.special["sep"]
     vocab.single = [(cls, 0), (TEXT_A, 0), (sep, 0)]
     vocab.pair = vocab.single + ([(TEXT_B, 1), (sep, 1)] if vocab.model == "bert" else [(sep, 0), (TEXT_B, 0), (sep, 0)])
-    vocab.unknown = -1 if vocab.model == "gpt2" else unk
+    vocab.unknown = -1 if vocab.model == "gpt2" else vocab.special["unk"]
     vocab.trim_offsets = vocab.model == "gpt2"
 
 

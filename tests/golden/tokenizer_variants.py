@@ -122,7 +122,10 @@ def variant(name: str) -> dict:
     n = len(data["model"]["vocab"])
     for key, value in changes.items():
         if key == "add":
-            data["added_tokens"] += [added(n + k if i is None else i, t, **flags) for k, (i, t, flags) in enumerate(value)]
+            known = data["model"]["vocab"] if isinstance(data["model"]["vocab"], dict) else {p[0]: i for i, p in enumerate(data["model"]["vocab"])}
+            for i, t, flags in value:
+                new = max([n] + [token["id"] + 1 for token in data["added_tokens"]])
+                data["added_tokens"].append(added(known.get(t, new) if i is None else i, t, **flags))
         elif key == "flags":  # of tokens that are there
             for token in data["added_tokens"]:
                 token.update(value.get(token["content"], {}))
@@ -172,9 +175,8 @@ def _variants() -> dict:
         put(kind, "default")
         put(kind, "no post-processor", post=None)
         put(kind, "no added tokens", added_tokens=[])
-        word = "fox" if kind != "bpe" else "fox"
         for flag in ("lstrip", "rstrip", "single_word", "normalized"):
-            put(kind, f"added {flag}", add=[(None, "<new>", {flag: True}), (None, word, {flag: True})])
+            put(kind, f"added {flag}", add=[(None, "<new>", {flag: True}), (None, "fox", {flag: True})])
         put(kind, "added, all flags", add=[(None, "<New>", {"lstrip": True, "rstrip": True, "single_word": True, "normalized": True})])
         put(kind, "added special, single word", add=[(None, "The", {"single_word": True, "special": True}), (None, "a b", {"rstrip": True})])
         mask = "<mask>" if kind in ("bpe", "unigram") else "[MASK]"
