@@ -189,6 +189,7 @@ int main(int argc, char ** argv) {
     if (!e.pooling) e.pooling = s.info.pooling;
     if (!e.normalize) e.normalize = s.info.normalize ? 1 : -1;
     s.user = &e;
+    s.embeds = true;
     s.want = (struct mra_output) {
         .kind = e.chunk ? MRA_OUTPUT_TOKENS : MRA_OUTPUT_POOLED, .pooling = e.pooling, .normalize = -1
     };

@@ -101,7 +101,8 @@ static void emit(struct stream * s, struct item * it) {
 
 static void end(struct stream * s) {
     struct rerank * r = s->user;
-    const size_t n_prefix = s->o->prefix ? strlen(s->o->prefix) : 0;
+    const char * prefix = stream_prefix(s);
+    const size_t n_prefix = prefix ? strlen(prefix) : 0;
     if (r->n_hits) qsort(r->hits, r->n_hits, sizeof(*r->hits), compare);
     for (size_t i = 0; i < r->n_hits; i++) {
         struct hit * h = &r->hits[i];
@@ -162,8 +163,15 @@ static void embed_query(struct stream * s) {
     struct mra_context_params p = mra_context_params_default();
     p.n_threads = s->o->n_threads;
     struct mra_context * ctx = mra_context_new(s->model, &p, &err);
-    if (!ctx || mra_model_tokenize(s->model, r->query, strlen(r->query), NULL, 0, 0, &list, &err) != MRA_OK)
+    const char * prompt = mra_model_prompt(s->model, NULL); // --prefix and --prompt are for the documents
+    const size_t n_prompt = prompt ? strlen(prompt) : 0, n_query = strlen(r->query);
+    char * text = malloc(n_prompt + n_query + 1);
+    if (!text) fatal(s->program, "out of memory");
+    if (prompt) memcpy(text, prompt, n_prompt);
+    memcpy(text + n_prompt, r->query, n_query);
+    if (!ctx || mra_model_tokenize(s->model, text, n_prompt + n_query, NULL, 0, 0, &list, &err) != MRA_OK)
         fatal(s->program, "%s", err.msg);
+    free(text);
     const struct mra_seq seq = { .n = (int) list.n, .tokens = list.data };
     if (mra_encode(ctx, &seq, 1, &s->want, &res, &err) != MRA_OK) fatal(s->program, "the query: %s", err.msg);
     r->vector = malloc((size_t) res.n_cols * sizeof(float));
@@ -210,6 +218,7 @@ int main(int argc, char ** argv) {
     s.user = &r;
     s.want = (struct mra_output) { .kind = r.cosine ? MRA_OUTPUT_POOLED : MRA_OUTPUT_CLASS };
     s.pairs = !r.cosine;
+    s.embeds = r.cosine;
     s.record = on_record;
     s.prepare = prepare;
     s.collect = collect;

@@ -36,6 +36,17 @@ static void quiet(enum ggml_log_level level, const char * text, void * user) {
     (void) user;
 }
 
+static void check_prompt(const struct stream * s) {
+    char names[512] = "";
+    if (!s->o->prompt || mra_model_prompt(s->model, s->o->prompt)) return;
+    const char * name;
+    for (int i = 0; (name = mra_model_prompt_name(s->model, i)); i++) {
+        const size_t n = strlen(names);
+        snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "; it has ", name);
+    }
+    fatal(s->program, "--prompt %s: %s has no prompt of that name%s", s->o->prompt, s->o->model, names);
+}
+
 static void load_model(struct stream * s) {
     struct mra_error err;
     struct mra_model_params p = { .device = s->o->device };
@@ -53,6 +64,8 @@ static void load_model(struct stream * s) {
     }
     if (!s->model) fatal(s->program, "%s", err.msg);
     s->info = mra_model_info(s->model);
+    if (*s->info.note) fprintf(stderr, "%s: %s\n", s->program, s->info.note);
+    check_prompt(s);
 }
 
 static void new_contexts(struct stream * s) {
@@ -137,8 +150,14 @@ static bool add_prefix(struct record * r, const char * prefix) {
     return true;
 }
 
+const char * stream_prefix(const struct stream * s) {
+    if (s->o->prefix) return s->o->prefix;
+    return s->o->prompt || s->embeds ? mra_model_prompt(s->model, s->o->prompt) : NULL;
+}
+
 uint32_t stream_offset(const struct stream * s, uint32_t at) {
-    const size_t n = s->o->prefix ? strlen(s->o->prefix) : 0;
+    const char * prefix = stream_prefix(s);
+    const size_t n = prefix ? strlen(prefix) : 0;
     return at > n ? at - (uint32_t) n : 0;
 }
 
@@ -174,8 +193,8 @@ static enum input_state fill_window(struct stream * s) {
         }
         const double t = now_ms();
         if (it->rec.status != MRA_OK) item_fail(it, it->rec.status, it->rec.error);
-        if (!it->failed && s->o->prefix && !add_prefix(&it->rec, s->o->prefix))
-            item_fail(it, MRA_ERR_MEMORY, "out of memory");
+        const char * prefix = stream_prefix(s);
+        if (!it->failed && prefix && !add_prefix(&it->rec, prefix)) item_fail(it, MRA_ERR_MEMORY, "out of memory");
         if (!it->failed && s->record) s->record(s, it);
         if (!it->failed) item_tokenize(s, it);
         if (!it->failed && s->prepare) s->prepare(s, it);

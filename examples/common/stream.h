@@ -51,6 +51,7 @@ struct stream {
     void (*flushed)(struct stream * s); // whenever the window is written
     bool emit_failed;
     bool pairs;        // records may have a second text; else it is ignored
+    bool embeds;       // the default prompt of the model is put before every text
     const char * pair; // the second text of all that have none; may be NULL
 
     uint32_t * finished; // --resume: [n_finished] hash of the id at a line of the input, 0: not done
@@ -71,7 +72,9 @@ void stream_json_head(struct stream * s, const struct item * it);
 // ..., "verify": {...}}
 void stream_json_tail(struct stream * s, const struct item * it);
 void stream_line_end(struct stream * s); // and of the record
-// a byte of a record's text, with --prefix in front of it -> of the text as it was given
+// what is put before every text: --prefix, --prompt, or the default prompt of a model that embeds; NULL: nothing
+const char * stream_prefix(const struct stream * s);
+// a byte of a record's text, with stream_prefix in front of it -> of the text as it was given
 uint32_t stream_offset(const struct stream * s, uint32_t at);
 // the id without quotes, or the line
 void stream_name(struct stream * s, const struct item * it);
