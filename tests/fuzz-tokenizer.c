@@ -116,9 +116,9 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
         r.p += v.n_charsmap;
         r.n -= v.n_charsmap;
     }
-    struct settings_data data = { 0 };
+    struct settings_data parts = { 0 };
     const bool has_settings = take(&r) & 1;
-    const struct mra_settings settings = has_settings ? take_settings(&r, &data) : (struct mra_settings) { 0 };
+    const struct mra_settings settings = has_settings ? take_settings(&r, &parts) : (struct mra_settings) { 0 };
     v.settings = has_settings ? &settings : NULL;
     struct mra_error err;
     struct mra_tokenizer * tok = mra_tokenizer_create(&v, &err);

@@ -81,11 +81,18 @@ class Settings(unittest.TestCase):
 
 
 def print_table() -> None:
-    cases, wants = tv.all_cases(), tv.read_wants()
+    """Settings x vocabularies: how many strings differ, or that it is refused."""
+    cases, wants, kinds, rows = tv.all_cases(), tv.read_wants(), ("bpe", "uncased", "cased", "unigram"), {}
     for name in tv.VARIANTS:
         n, detail = result(name, wants[name], cases)
         kind, _, label = name.partition(": ")
-        print(f"| {kind} | {label} | " + (f"refused: {detail.split('tokenizer.json: ')[-1]}" if n is None else f"{n} of {len(cases)}") + " |")
+        rows.setdefault(label, {})[kind] = "refused" if n is None else str(n)
+        if n is None:
+            rows[label]["why"] = detail.split("tokenizer.json: ")[-1]
+    print(f"Strings of {len(cases)} whose ids or token types differ from Hugging Face's, by vocabulary (empty: not tried).\n")
+    print("| setting | BPE | WordPiece, uncased | WordPiece, cased | Unigram | the converter says |\n|---|---|---|---|---|---|")
+    for label, row in rows.items():
+        print(f"| {label} | " + " | ".join(row.get(k, "") for k in kinds) + f" | {row.get('why', '').replace('|', chr(92) + '|')} |")
 
 
 if __name__ == "__main__":

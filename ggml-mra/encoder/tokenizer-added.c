@@ -32,7 +32,7 @@ static bool put_spelling(struct mra_work * w, const struct mra_added * a, bool r
     struct mra_view in = { plain.s, NULL }, view = in;
     size_t begin = 0, end = plain.n;
     if (ok && (a->flags & MRA_ADDED_NORMALIZED)) { ok = mra_normalize_run(w, &in, &begin, &end, &view); }
-    ok = ok && mra_text_put(out, view.s + begin, end - begin, (struct mra_span) { 0, 0 });
+    ok = ok && (begin == end || mra_text_put(out, view.s + begin, end - begin, (struct mra_span) { 0, 0 }));
     free(plain.s);
     free(plain.spans);
     return ok;
