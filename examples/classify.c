@@ -16,8 +16,9 @@ static const struct arg_opt opts[] = {
 
 static const char notes[] =
     "scores:\n"
-    "  softmax over the labels; sigmoid of each where the model says that labels are independent (multi-label); the\n"
-    "  number itself for regression.\n"
+    "  softmax over the labels; sigmoid of each where the model says that labels are independent (multi-label), or "
+    "has\n"
+    "  one; the number itself for regression.\n"
     "\n"
     "output:\n"
     "  One line per record: its id or line number, then label and score, best first, separated by tabs.\n"

@@ -152,6 +152,7 @@ static void ready(struct stream * s) {
     if (e->dims > info->n_embd) fatal(s->program, "--dims %d: the model's embeddings have %d", e->dims, info->n_embd);
     if (!e->dims) e->dims = info->n_embd;
     if (!e->pooling) e->pooling = info->pooling;
+    stream_default_prompt(s);
     s->want = (struct mra_output) {
         .kind = e->chunk ? MRA_OUTPUT_SPANS : MRA_OUTPUT_POOLED,
         .pooling = e->chunk && is_one_token(e->pooling) ? MRA_POOLING_MEAN : e->pooling,

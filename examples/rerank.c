@@ -101,7 +101,7 @@ static void emit(struct stream * s, struct item * it) {
 }
 
 static void print_hit(struct stream * s, const struct hit * h, size_t rank) {
-    const size_t n_prefix = s->o->prefix ? strlen(s->o->prefix) : 0, n = h->n_text - n_prefix;
+    const size_t n_prefix = s->rules.prefix ? strlen(s->rules.prefix) : 0, n = h->n_text - n_prefix;
     const char * text = h->text + n_prefix;
     const struct mra_seq seq = { .n = h->n_tokens };
     const struct item it = { .rec = { .line = h->line, .id = h->id },
@@ -164,8 +164,15 @@ static void embed_query(struct stream * s) {
     struct mra_context_params p = mra_context_params_default();
     p.n_threads = s->o->n_threads;
     struct mra_context * ctx = mra_context_new(s->engine.model, &p, &err);
-    if (!ctx || mra_model_tokenize(s->engine.model, r->query, strlen(r->query), NULL, 0, 0, &list, &err) != MRA_OK)
+    const char * prompt = mra_model_prompt(s->engine.model, NULL); // --prefix and --prompt are for the documents
+    const size_t n_prompt = prompt ? strlen(prompt) : 0, n_query = strlen(r->query);
+    char * text = malloc(n_prompt + n_query + 1);
+    if (!text) fatal(s->program, "out of memory");
+    if (prompt) memcpy(text, prompt, n_prompt);
+    memcpy(text + n_prompt, r->query, n_query);
+    if (!ctx || mra_model_tokenize(s->engine.model, text, n_prompt + n_query, NULL, 0, 0, &list, &err) != MRA_OK)
         fatal(s->program, "%s", err.msg);
+    free(text);
     const struct mra_seq seq = { .n = (int) list.n, .tokens = list.data };
     if (mra_encode(ctx, &seq, 1, &s->want, &res, &err) != MRA_OK) fatal(s->program, "the query: %s", err.msg);
     r->vector = malloc((size_t) res.n_cols * sizeof(float));
@@ -198,6 +205,7 @@ static void ready(struct stream * s) {
     s->want.kind = r->cosine ? MRA_OUTPUT_POOLED : MRA_OUTPUT_CLASS;
     s->rules.pairs = !r->cosine;
     if (!r->cosine) return;
+    stream_default_prompt(s);
     if (r->prob)
         fatal(s->program,
             "--scores prob: %s has no classifier with one or two labels; its cosines are not probabilities",

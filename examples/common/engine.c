@@ -13,6 +13,17 @@ static void quiet(enum ggml_log_level level, const char * text, void * user) {
     (void) user;
 }
 
+static void check_prompt(const struct engine * e, const struct options * o) {
+    if (!o->prompt || mra_model_prompt(e->model, o->prompt)) return;
+    char names[512] = "";
+    const char * name;
+    for (int i = 0; (name = mra_model_prompt_name(e->model, i)); i++) {
+        const size_t n = strlen(names);
+        snprintf(names + n, sizeof(names) - n, "%s%s", i ? ", " : "; it has ", name);
+    }
+    fatal(e->program, "--prompt %s: %s has no prompt of that name%s", o->prompt, o->model, names);
+}
+
 static void load(struct engine * e, const struct options * o) {
     struct mra_error err;
     struct mra_model_params p = { .device = o->device };
@@ -29,6 +40,8 @@ static void load(struct engine * e, const struct options * o) {
         fatal(e->program, "--device %s: %s; use --device cpu or auto", o->device, err.msg);
     if (!e->model) fatal(e->program, "%s", err.msg);
     e->info = mra_model_info(e->model);
+    if (*e->info.note) fprintf(stderr, "%s: %s\n", e->program, e->info.note);
+    check_prompt(e, o);
 }
 
 static void print_model(const struct engine * e) {

@@ -8,6 +8,7 @@ enum {
     OPT_INPUT = 1000,
     OPT_RESUME,
     OPT_PREFIX,
+    OPT_PROMPT,
     OPT_DEVICE,
     OPT_ATTN,
     OPT_FRAME,
@@ -34,6 +35,9 @@ const struct arg_opt common_options[] = {
         "go on with FILE, JSON Lines of an interrupted run over the same input:\nfinished records are not repeated, a "
         "torn last line is dropped" },
     { OPT_PREFIX, "prefix", "TEXT", "put TEXT before every text, such as \"query: \"" },
+    { OPT_PROMPT, "prompt", "NAME",
+        "put the model's prompt of that name before every text (embeddings: its default\nprompt, if it has one, is put "
+        "there anyway; --prefix \"\" for none)" },
     { OPT_JSON, "json", NULL, "write JSON Lines" },
     { OPT_TRUNCATE, "truncate", "HOW",
         "texts above the limit: error (default) fails the record;\nright drops the end (of the longer text of a "
@@ -78,6 +82,7 @@ bool options_take(struct options * o, const struct args * a, int id) {
         case OPT_INPUT: o->input = (enum input_kind) args_choice(a, "auto|text|jsonl"); break;
         case OPT_RESUME: o->resume = a->value; break;
         case OPT_PREFIX: o->prefix = a->value; break;
+        case OPT_PROMPT: o->prompt = a->value; break;
         case OPT_JSON: o->json = true; break;
         case OPT_TRUNCATE: o->truncate = (enum truncate) args_choice(a, "error|right|chunk"); break;
         case OPT_MAX_TOKENS: o->max_tokens = (int) args_int(a, 1, 1 << 30); break;
@@ -115,6 +120,7 @@ void options_end(struct options * o, const struct args * a, int argc, char ** ar
         o->file = "-";
         o->n_texts = 0;
     }
+    if (o->prefix && o->prompt) usage_error(a->program, "--prefix and --prompt exclude each other");
     if (o->file && o->n_texts) usage_error(a->program, "both -f and texts on the command line ('%s')", o->texts[0]);
     if (!o->file && !o->n_texts) {
         if (isatty(STDIN_FILENO))

@@ -8,8 +8,9 @@
 enum truncate { TRUNCATE_ERROR, TRUNCATE_RIGHT, TRUNCATE_CHUNK };
 
 struct options {
-    const char *model, *file, *out, *resume, *prefix, *device; // NULL: not given (device: "cpu", "cuda", "auto")
-    char ** texts;                                             // [n_texts] operands
+    const char *model, *file, *out, *resume, *prefix, *prompt,
+        *device;   // NULL: not given (device: "cpu", "cuda", "auto")
+    char ** texts; // [n_texts] operands
     int n_texts;
     enum input_kind input;
     int batch_tokens;

@@ -32,7 +32,10 @@ int program_main(const struct program * p, void * user, int argc, char ** argv) 
     struct stream s = { .o = &o, .program = p->name, .user = user, .on = p->on };
     engine_open(&s.engine, p->name, &o);
     s.rules = (struct text_rules) {
-        .engine = &s.engine, .truncate = o.truncate, .prefix = o.prefix, .can_chunk = p->can_chunk
+        .engine = &s.engine,
+        .truncate = o.truncate,
+        .prefix = o.prompt ? mra_model_prompt(s.engine.model, o.prompt) : o.prefix,
+        .can_chunk = p->can_chunk,
     };
     p->ready(&s);
     return stream_run(&s);

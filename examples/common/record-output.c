@@ -36,7 +36,11 @@ void stream_name(struct stream * s, const struct item * it) {
     else sink_printf(&s->out, "%lld", (long long) it->rec.line);
 }
 
+void stream_default_prompt(struct stream * s) {
+    if (!s->o->prefix && !s->o->prompt) s->rules.prefix = mra_model_prompt(s->engine.model, NULL);
+}
+
 uint32_t stream_offset(const struct stream * s, uint32_t at) {
-    const size_t n = s->o->prefix ? strlen(s->o->prefix) : 0;
+    const size_t n = s->rules.prefix ? strlen(s->rules.prefix) : 0;
     return at > n ? at - (uint32_t) n : 0;
 }

@@ -56,5 +56,7 @@ void stream_json_tail(struct stream * s, const struct item * it);
 void stream_line_end(struct stream * s); // and of the record
 // the id without quotes, or the line
 void stream_name(struct stream * s, const struct item * it);
-// a byte of a record's text, with --prefix in front of it -> of the text as it was given
+// for programs that embed: where neither --prefix nor --prompt is given, the model's default prompt, if it has one
+void stream_default_prompt(struct stream * s);
+// a byte of a record's text, with what is put before it -> of the text as it was given
 uint32_t stream_offset(const struct stream * s, uint32_t at);

@@ -141,6 +141,19 @@ static enum mra_status load_settings(struct mra_model * m, struct mra_error * er
     return MRA_OK;
 }
 
+static enum mra_status load_prompts(struct mra_model * m, struct mra_error * err) {
+    size_t n_names, n_texts;
+    TRY(mra_gguf_strings(&m->file, "mra.prompts.names", &m->prompt_names_id, &n_names, err));
+    TRY(mra_gguf_strings(&m->file, "mra.prompts.texts", &m->prompt_texts_id, &n_texts, err));
+    TRY(mra_gguf_str(&m->file, "mra.prompts.default", &m->default_prompt, err));
+    if (n_names != n_texts || n_names > INT32_MAX)
+        return mra_fail(err, MRA_ERR_FORMAT, "%zu names of %zu prompts", n_names, n_texts);
+    m->n_prompts = (int) n_names;
+    if (m->default_prompt && !mra_model_prompt(m, m->default_prompt))
+        return mra_fail(err, MRA_ERR_FORMAT, "mra.prompts.default '%.40s' is no prompt", m->default_prompt);
+    return MRA_OK;
+}
+
 // ---- tensors ----
 
 static bool is_matrix_type(enum ggml_type type) {
@@ -231,6 +244,12 @@ static enum mra_status load_heads(struct mra_model * m, struct mra_error * err) 
     const struct ggml_tensor * last = m->cls_out.w ? m->cls_out.w : m->cls.w;
     if (last && last->ne[1] > 1 << 20) return mra_fail(err, MRA_ERR_FORMAT, "%lld classes", (long long) last->ne[1]);
     m->info.n_class = last ? (int) last->ne[1] : 0;
+    // one label is a probability of its own, unless it is said to be a number
+    if (m->info.n_class == 1 && m->info.problem == MRA_PROBLEM_SINGLE) m->info.problem = MRA_PROBLEM_MULTI;
+    m->info.note = m->cls.w && !m->cls_out.w
+        ? "the classifier has no pooler (llama.cpp's converter leaves BERT's out): its scores are not the model's; "
+          "convert with convert_hf.py"
+        : "";
     TRY(find_linear(m, &m->mlm_dense, true, -1, "mlm.dense", n, n, err));
     if (!m->mlm_dense.w) return MRA_OK;
     TRY(find_norm(m, &m->mlm_norm, -1, "mlm.norm", err));
@@ -305,6 +324,7 @@ static enum mra_status load(
     TRY(mra_gguf_open(&m->file, path, err));
     TRY(load_sizes(m, err));
     TRY(load_settings(m, err));
+    TRY(load_prompts(m, err));
     TRY(load_tensors(m, err));
     TRY(load_vocab(m, err));
     m->info.device = ggml_backend_dev_name(m->dev);
@@ -347,6 +367,18 @@ const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * m) { r
 const char * mra_model_label(const struct mra_model * m, int i) {
     if (!m || m->labels_id < 0 || i < 0 || i >= m->info.n_class) return NULL;
     return gguf_get_arr_str(m->file.gguf, m->labels_id, (size_t) i);
+}
+
+const char * mra_model_prompt_name(const struct mra_model * m, int i) {
+    return i < 0 || i >= m->n_prompts ? NULL : gguf_get_arr_str(m->file.gguf, m->prompt_names_id, (size_t) i);
+}
+
+const char * mra_model_prompt(const struct mra_model * m, const char * name) {
+    if (!name) name = m->default_prompt;
+    for (int i = 0; name && i < m->n_prompts; i++)
+        if (strcmp(mra_model_prompt_name(m, i), name) == 0)
+            return gguf_get_arr_str(m->file.gguf, m->prompt_texts_id, (size_t) i);
+    return NULL;
 }
 
 // drops tokens from the end of the longer text; specials stay

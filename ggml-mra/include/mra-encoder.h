@@ -59,7 +59,8 @@ struct mra_model_info {        // strings belong to the model
     enum mra_pooling pooling; // the default
     bool normalize;           // whether pooled embeddings are divided by their length by default
     bool has_mlm;
-    int n_class; // 0: no classifier
+    int n_class;       // 0: no classifier
+    const char * note; // "", or what a user must know of the file's results, as a line
     enum mra_problem problem;
     bool has_mra; // trained with multi-resolution attention: `attn` says which
     struct mra_attn_params attn;
@@ -74,6 +75,12 @@ void mra_model_free(struct mra_model * model);                        // NULL is
 struct mra_model_info mra_model_info(const struct mra_model * model); // NULL: all zero
 // Of class i; NULL: the file has none. Belongs to the model.
 const char * mra_model_label(const struct mra_model * model, int i);
+
+// Texts that sentence-transformers puts before every text, such as "query: ". Callers put them there; nothing here
+// does. mra_model_prompt: of a name, with NULL of the one that is the default; NULL where there is none. Belong to the
+// model.
+const char * mra_model_prompt(const struct mra_model * model, const char * name);
+const char * mra_model_prompt_name(const struct mra_model * model, int i); // NULL: there are no more
 
 // The tokenizer belongs to the model.
 const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * model);
