@@ -22,7 +22,7 @@ enum {
 
 #define MRA_ROUND_UP(x, m) (((x) + (m) -1) / (m) * (m))
 
-// Rows of one head of one sequence as they lie in a tensor: row t starts at data + t*stride bytes.
+// Rows of one head of one sequence in a tensor: row t starts at data + t*stride bytes.
 struct mra_rows {
     const char * data;
     size_t stride;
@@ -67,7 +67,7 @@ static inline int mra_columns_named(const struct mra_attn_head * a, int x, int y
 
 enum mra_weight_type { MRA_W_F32, MRA_W_F16, MRA_W_Q8_0, MRA_W_Q4_0, MRA_W_Q4_K, MRA_W_ANY };
 
-// Weights W [n][k] as they lie in a file, row j at data + j*stride. Q8_0, Q4_0, Q4_K: ggml's blocks.
+// Weights W [n][k] as a file has them, row j at data + j*stride. Q8_0, Q4_0, Q4_K: ggml's blocks.
 struct mra_weights {
     const char * data;
     size_t stride, row_bytes;

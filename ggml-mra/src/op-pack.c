@@ -96,9 +96,9 @@ struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn) {
     const struct mra_node p = mra_node_get(attn);
     struct ggml_tensor *k = attn->src[1], *v = attn->src[2], *lengths = mra_source(attn, &p, MRA_SRC_LENGTHS);
     // one slot: whoever packs again goes on alone
-    const struct mra_attn_node sparse = { .frame = MRA_FRAME_EXACT, .slots = 1, .max_len = (int32_t) k->ne[1] };
+    const struct mra_attn_node exact = { .frame = MRA_FRAME_EXACT, .slots = 1, .max_len = (int32_t) k->ne[1] };
     struct mra_node pack = pack_params(
-        p.kind == MRA_KIND_ATTN ? &p.u.attn : &sparse, k, v, p.kind == MRA_KIND_ATTN && p.flags & MRA_FLAG_STARTS);
+        p.kind == MRA_KIND_ATTN ? &p.u.attn : &exact, k, v, p.kind == MRA_KIND_ATTN && p.flags & MRA_FLAG_STARTS);
     pack.n_fixed = 2;
     pack.sources = lengths ? 1 << MRA_SRC_LENGTHS : 0;
     struct ggml_tensor t = *attn->src[3];
