@@ -9,12 +9,14 @@ enum { OPT_FORMAT = 2000, OPT_POOLING, OPT_NORMALIZE, OPT_NO_NORMALIZE, OPT_DIMS
 static const struct arg_opt opts[] = {
     { OPT_FORMAT, "format", "NAME",
         "text: numbers, a line per embedding; json: one array; jsonl: an object\n"
-        "per line; npy, raw: float32; openai: that API's answer\n(default: by the output file's ending, else jsonl)" },
+        "per line; npy, raw: float32; npz: arrays embeddings and ids; csv: id, e0,\n"
+        "e1, ...; openai: that API's answer\n(default: by the output file's ending, else jsonl)" },
     { OPT_POOLING, "pooling", "NAME", "mean, cls, last, max, mean_sqrt (default: what the model says)" },
     { OPT_NORMALIZE, "normalize", NULL, "make embeddings of length 1" },
     { OPT_NO_NORMALIZE, "no-normalize", NULL, "leave their length as it is (default of both: what the model says)" },
     { OPT_DIMS, "dims", "N", "keep the first N numbers (for models trained for that)" },
-    { OPT_SIMILARITY, "similarity", NULL, "print the cosine of every pair of texts instead" },
+    { OPT_SIMILARITY, "similarity", NULL,
+        "print the cosine of every pair of texts instead; -o FILE\nwith .npy, .csv or .json: as such" },
     { OPT_CHUNK, "chunk-tokens", "N", "with --truncate chunk: tokens per embedding (default 256)" },
 };
 
@@ -27,39 +29,25 @@ static const char notes[] =
     "  of the text a chunk covers. Where there are several chunks, cls and last become the mean.\n"
     "\n"
     "failed records:\n"
-    "  text, npy and raw keep their rows in step with the input: a failed record is a row of nan. The other formats\n"
+    "  text, npy, npz and raw keep their rows in step with the input: a failed record is a row of nan. The other "
+    "formats\n"
     "  leave it out.\n"
     "\n"
     "examples:\n"
     "  mra-embed -m minilm.gguf --similarity \"A man is eating.\" \"Someone has a meal.\" \"It rains.\"\n"
+    "  mra-embed -m minilm.gguf -f a.csv.gz -f b.csv --column body -o ab.npz\n"
     "  mra-embed -m minilm.gguf -f docs.jsonl -o docs.emb.jsonl       again, with --resume instead of -o, after "
     "Ctrl-C\n"
     "  mra-embed -m minilm.gguf -f lines.txt -o lines.npy             numpy.load(\"lines.npy\")\n"
+    "  mra-embed -m minilm.gguf --files notes --pattern '*.md' -o notes.csv\n"
     "  cat *.txt | mra-embed -m e5.gguf --prefix \"passage: \" - | head -1\n"
     "  mra-embed -m long.gguf -f books.txt --truncate chunk --chunk-tokens 512 --budget 1/4 --verify\n"
     "\n";
 
-static enum embed_format guess_format(const struct options * o) {
-    static const struct {
-        const char * ending;
-        enum embed_format format;
-    } known[] = {
-        { ".txt", FORMAT_TEXT },
-        { ".json", FORMAT_JSON },
-        { ".npy", FORMAT_NPY },
-        { ".raw", FORMAT_RAW },
-        { ".f32", FORMAT_RAW },
-    };
-    const char * dot = o->out ? strrchr(o->out, '.') : NULL;
-    for (size_t i = 0; dot && !o->json && i < sizeof(known) / sizeof(known[0]); i++)
-        if (strcmp(dot, known[i].ending) == 0) return known[i].format;
-    return FORMAT_JSONL;
-}
-
 static void option(void * user, struct options * o, const struct args * a, int id) {
     struct embed * e = user;
     switch (id) {
-        case OPT_FORMAT: e->format_option = args_choice(a, "text|json|jsonl|npy|raw|openai"); break;
+        case OPT_FORMAT: e->format_option = args_choice(a, EMBED_FORMATS); break;
         case OPT_POOLING: e->pooling = (enum mra_pooling)(1 + args_choice(a, "mean|cls|last|max|mean_sqrt")); break;
         case OPT_NORMALIZE: e->normalize = 1; break;
         case OPT_NO_NORMALIZE: e->normalize = -1; break;
@@ -72,14 +60,14 @@ static void option(void * user, struct options * o, const struct args * a, int i
 static void check(void * user, struct options * o, const struct args * a) {
     struct embed * e = user;
     const bool given = e->format_option >= 0;
-    e->format = given ? (enum embed_format) e->format_option : guess_format(o);
-    if (o->json && given && e->format != FORMAT_JSONL)
+    if (o->json && given && e->format_option != FORMAT_JSONL)
         usage_error(a->program, "--json%s and --format exclude each other", o->resume ? " (or --resume)" : "");
     if (o->chunk_tokens && o->truncate != TRUNCATE_CHUNK)
         usage_error(a->program, "--chunk-tokens needs --truncate chunk");
     if (e->similarity && o->truncate == TRUNCATE_CHUNK)
         usage_error(a->program, "--similarity and --truncate chunk exclude each other");
     if (e->similarity && (o->resume || given)) usage_error(a->program, "--similarity excludes --format and --resume");
+    e->format = embed_choose_format(e, o, a);
     e->chunk = o->truncate == TRUNCATE_CHUNK ? (o->chunk_tokens ? o->chunk_tokens : 256) : 0;
 }
 
@@ -171,6 +159,7 @@ static const struct program program = {
     .opts = opts,
     .n_opt = sizeof(opts) / sizeof(opts[0]),
     .can_chunk = true,
+    .own_formats = true,
     .option = option,
     .check = check,
     .ready = ready,
@@ -179,5 +168,9 @@ static const struct program program = {
 
 int main(int argc, char ** argv) {
     struct embed e = { .format_option = -1 };
-    return program_main(&program, &e, argc, argv);
+    const int code = program_main(&program, &e, argc, argv);
+    embed_free_names(&e);
+    free(e.crcs);
+    free(e.all);
+    return code;
 }

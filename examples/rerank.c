@@ -34,7 +34,8 @@ static const char notes[] =
 
 struct hit {
     double score, max_err, rel_err, cosine;
-    int64_t line;
+    int64_t number, line;
+    const char *file, *place;
     int n_tokens;
     char *id, *text;
     size_t n_text;
@@ -52,7 +53,7 @@ struct rerank {
 // better documents first; equal ones as they came
 static int compare(const void * a, const void * b) {
     const struct hit *x = a, *y = b;
-    return x->score != y->score ? (x->score > y->score ? -1 : 1) : x->line < y->line ? -1 : x->line > y->line;
+    return x->score != y->score ? (x->score > y->score ? -1 : 1) : x->number < y->number ? -1 : x->number > y->number;
 }
 
 static void normalize(float * to, const float * x, int n) {
@@ -88,8 +89,8 @@ static void emit(struct stream * s, struct item * it) {
         r->hits = realloc(r->hits, r->cap * sizeof(*r->hits));
         if (!r->hits) fatal(s->program, "out of memory");
     }
-    r->hits[r->n_hits++] = (struct hit) { *(double *) it->result, it->max_err, it->rel_err, it->cosine, it->rec.line,
-        (int) it->n_tokens, it->rec.id, it->rec.text, it->rec.n_text };
+    r->hits[r->n_hits++] = (struct hit) { *(double *) it->result, it->max_err, it->rel_err, it->cosine, it->rec.number,
+        it->rec.line, it->rec.file, it->rec.place, (int) it->n_tokens, it->rec.id, it->rec.text, it->rec.n_text };
     it->rec.id = it->rec.text = NULL;
     if (r->top_k && r->n_hits >= 2 * (size_t) r->top_k + 64) {
         qsort(r->hits, r->n_hits, sizeof(*r->hits), compare);
@@ -104,7 +105,7 @@ static void print_hit(struct stream * s, const struct hit * h, size_t rank) {
     const size_t n_prefix = s->rules.prefix ? strlen(s->rules.prefix) : 0, n = h->n_text - n_prefix;
     const char * text = h->text + n_prefix;
     const struct mra_seq seq = { .n = h->n_tokens };
-    const struct item it = { .rec = { .line = h->line, .id = h->id },
+    const struct item it = { .rec = { .line = h->line, .file = h->file, .place = h->place, .id = h->id },
         .max_err = h->max_err,
         .rel_err = h->rel_err,
         .cosine = h->cosine,

@@ -204,6 +204,34 @@ static void check_errors(void) {
         "type names");
 }
 
+// A type that takes the place of one whose rows do not fit has an error at most 6% larger, and no smaller one has.
+static void check_fallbacks(void) {
+    static const struct {
+        enum ggml_type type, instead, smaller;
+    } pairs[] = {
+        { GGML_TYPE_Q4_K, GGML_TYPE_Q5_0, GGML_TYPE_Q4_1 },
+        { GGML_TYPE_Q5_K, GGML_TYPE_Q5_1, GGML_TYPE_Q5_0 },
+        { GGML_TYPE_Q6_K, GGML_TYPE_Q8_0, GGML_TYPE_Q5_1 },
+    };
+    enum { N = 256 * 64 };
+    static float x[N], y[N];
+    static char q[N * 4];
+    uint64_t seed = 5;
+    for (int i = 0; i < N; i++) x[i] = rng_normal(&seed);
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        double e[3];
+        for (int k = 0; k < 3; k++) {
+            const enum ggml_type t = k == 0 ? pairs[i].type : k == 1 ? pairs[i].instead : pairs[i].smaller;
+            ggml_quantize_chunk(t, x, q, 0, N / 256, 256, NULL);
+            ggml_get_type_traits(t)->to_float(q, y, N);
+            e[k] = relative_error(y, x, N);
+        }
+        CHECK(e[1] <= 1.06 * e[0] && e[2] > 1.06 * e[0], "%s %.4f, instead %s %.4f, smaller %s %.4f",
+            ggml_type_name(pairs[i].type), e[0], ggml_type_name(pairs[i].instead), e[1],
+            ggml_type_name(pairs[i].smaller), e[2]);
+    }
+}
+
 // ---- general.alignment = 1 ----
 
 // The file at path, whose tensors all have multiples of 32 bytes, without the bytes between header and tensors.
@@ -265,6 +293,39 @@ static int run(char * text, size_t size, const char * args) {
     return WIFEXITED(st) ? WEXITSTATUS(st) : -1;
 }
 
+static int n_lines(const char * text) {
+    int n = 0;
+    for (; *text; text++) n += *text == '\n';
+    return n;
+}
+
+// llama.cpp's names of types
+static void check_names(void) {
+    char text[8192], args[6144];
+    const struct {
+        const char *name, *same, *part;
+        int code;
+    } names[] = {
+        { "Q8_0", "q8_0", "are q8_0", 0 },
+        { "Q4_K_M", "q4_k", "Q4_K_M is written as q4_k", 0 },
+        { "q5_k_s", "q5_k", "q5_k_s is written as q5_k", 0 },
+        { "F16", "f16", "are f16", 0 },
+        { "Q3_K_M", NULL, "not written here; the smallest are q4_k and q4_0", 2 },
+        { "IQ4_XS", NULL, "not written here", 2 },
+        { "BF16", NULL, "take f16", 2 },
+        { "Q4_K_X", NULL, "unknown type", 2 },
+        { "q8_0_m", NULL, "unknown type", 2 },
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(args, sizeof(args), "'%s' '%s' %s", in, out, names[i].name);
+        const int code = run(text, sizeof(text), args);
+        CHECK(code == names[i].code && strstr(text, names[i].part), "%s: exit %d, '%s'", names[i].name, code, text);
+        if (!names[i].same) continue;
+        snprintf(args, sizeof(args), "-q '%s' '%s' %s && cmp '%s' '%s'", in, other, names[i].same, out, other);
+        CHECK(run(text, sizeof(text), args) == 0, "%s is not %s: %s", names[i].name, names[i].same, text);
+    }
+}
+
 static void check_program(void) {
     char text[8192], args[4096];
     const struct {
@@ -274,6 +335,7 @@ static void check_program(void) {
     } runs[] = {
         { "--help", 0, "Exit status" },
         { "-h", 0, "usage: mra-quantize" },
+        { "--version", 0, "mra-quantize 0." },
         { "", 2, "expected INPUT OUTPUT TYPE" },
         { "a b", 2, "expected" },
         { "a b c d", 2, "expected" },
@@ -292,7 +354,11 @@ static void check_program(void) {
     unlink(out);
     snprintf(args, sizeof(args), "-t 2 '%s' '%s' q4_k", in, out);
     CHECK(run(text, sizeof(text), args) == 0 && exists(out), "%s", text);
-    CHECK(strstr(text, "MB") && strstr(text, "rows do not fit") && !strchr(text, '\r'), "output: %s", text);
+    CHECK(strstr(text, "MB") && strstr(text, "of the weights 18.1% are q4_K") &&
+            strstr(text, "do not fit q4_K: rows of 64") && strstr(text, "they are q5_0") && !strchr(text, '\r') &&
+            n_lines(text) == 2,
+        "output: %s", text);
+    check_names();
     snprintf(args, sizeof(args), "--quiet '%s' '%s' q8_0", in, out);
     CHECK(run(text, sizeof(text), args) == 0 && !text[0], "not quiet: %s", text);
     snprintf(args, sizeof(args), "--verbose --threads 1 '%s' '%s' q8_0", in, out);
@@ -320,6 +386,7 @@ int main(int argc, char ** argv) {
     make_input();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) check_type(&cases[i]);
     check_errors();
+    check_fallbacks();
     check_unaligned();
     check_program();
     unlink(in);

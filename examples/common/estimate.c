@@ -73,9 +73,10 @@ static void emit(struct stream * s, struct item * it) {
         stream_line_end(s);
         return;
     }
-    char name[32];
-    if (it->rec.id) snprintf(name, sizeof(name), "%.30s", it->rec.id);
-    else snprintf(name, sizeof(name), "%lld", (long long) it->rec.line);
+    char name[64];
+    const struct record * r = &it->rec;
+    if (r->id) snprintf(name, sizeof(name), "%.60s", r->id);
+    else snprintf(name, sizeof(name), "%.40s%s%lld", r->file ? r->file : "", r->file ? ":" : "", (long long) r->line);
     sink_printf(&s->out, "%-10s  %8lld  %6d  %9s  %6.3f  %9.2f  %9.2f  %9.1f\n", name, (long long) it->n_tokens,
         it->n_seq, e.exact ? "exact" : "mra", e.work, e.gflop, e.gflop_exact, n_bytes / 1e6);
     sink_commit(&s->out);

@@ -1,6 +1,7 @@
 #include "json.h"
 #include "utf8-length.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,18 @@ enum mra_status json_object(const char * s, size_t n, const char * const * keys,
     return MRA_OK;
 }
 
+enum mra_status json_check(const char * s, size_t n, struct mra_error * err) {
+    struct scan c = { .start = s, .s = s, .end = s + n, .err = err };
+    skip_space(&c);
+    if (!skip_value(&c)) return MRA_ERR_FORMAT;
+    skip_space(&c);
+    if (c.s < c.end) {
+        bad(&c, "more than one value");
+        return MRA_ERR_FORMAT;
+    }
+    return MRA_OK;
+}
+
 bool json_is_string(struct json_span v) { return v.s && v.n >= 2 && v.s[0] == '"'; }
 
 bool json_is_integer(struct json_span v) {
@@ -247,5 +260,29 @@ char * json_unquote(struct json_span v, size_t * len) {
     }
     *to = 0;
     *len = (size_t) (to - out);
+    return out;
+}
+
+char * json_quote(const char * s, size_t n) {
+    char * out = malloc(6 * n + 3); // \u0000 is the longest a byte can become
+    if (!out) return NULL;
+    char * to = out;
+    *to++ = '"';
+    for (size_t i = 0; i < n;) {
+        const unsigned char ch = (unsigned char) s[i];
+        const size_t len = utf8_length((const unsigned char *) s + i, n - i);
+        if (len == 0) to = put_utf8(to, 0xfffd);
+        else if (ch == '"' || ch == '\\') {
+            *to++ = '\\';
+            *to++ = (char) ch;
+        } else if (ch < 0x20 || ch == 0x7f) to += sprintf(to, "\\u%04x", ch);
+        else {
+            memcpy(to, s + i, len);
+            to += len;
+        }
+        i += len ? len : 1;
+    }
+    *to++ = '"';
+    *to = 0;
     return out;
 }

@@ -1,7 +1,19 @@
+#include "ending.h"
 #include "program.h"
 #include "signals.h"
 
 #include <stdio.h>
+
+// text with tabs or JSON Lines
+static void choose_lines(const struct program * p, struct options * o, const struct args * a) {
+    const enum ending ending = o->out ? ending_of(o->out) : ENDING_OTHER;
+    if (ending == ENDING_JSONL) o->json = true;
+    const bool fits = ending == ENDING_OTHER || ending == ENDING_TEXT ||
+        ending == (o->json ? ENDING_JSONL : ENDING_TSV);
+    if (!fits)
+        usage_error(a->program, "-o %s: %s writes %s", o->out, o->dry_run ? "--dry-run" : p->name,
+            o->json ? "JSON Lines: .jsonl" : "text with tabs (.txt, .tsv) or JSON Lines (.jsonl)");
+}
 
 static void parse(const struct program * p, void * user, struct options * o, struct args * a, int argc, char ** argv) {
     *o = options_default();
@@ -10,6 +22,7 @@ static void parse(const struct program * p, void * user, struct options * o, str
     options_end(o, a, argc, argv);
     if (o->truncate == TRUNCATE_CHUNK && !p->can_chunk)
         usage_error(a->program, "--truncate chunk is for mra-embed; use error or right");
+    if (!p->own_formats || o->dry_run) choose_lines(p, o, a);
     if (p->check) p->check(user, o, a);
 }
 
@@ -38,5 +51,7 @@ int program_main(const struct program * p, void * user, int argc, char ** argv) 
         .can_chunk = p->can_chunk,
     };
     p->ready(&s);
-    return stream_run(&s);
+    const int code = stream_run(&s);
+    options_free(&o);
+    return code;
 }

@@ -14,7 +14,8 @@ struct program {
     const char * notes; // for the end of the help text, before what is true of all programs
     const struct arg_opt * opts;
     int n_opt;
-    bool can_chunk; // knows --truncate chunk
+    bool can_chunk;   // knows --truncate chunk
+    bool own_formats; // checks the output file's ending itself
     // one of opts
     void (*option)(void * user, struct options * o, const struct args * a, int id);
     // after the last option: ends the program where they contradict each other; may be NULL

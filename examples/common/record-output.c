@@ -1,6 +1,9 @@
 // Pieces of output that all programs write.
+#include "json.h"
 #include "stream.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void stream_json_head(struct stream * s, const struct item * it) {
@@ -10,7 +13,13 @@ void stream_json_head(struct stream * s, const struct item * it) {
         sink_text(&s->out, it->rec.id);
         sink_text(&s->out, ", ");
     }
-    if (s->in.fd >= 0) sink_printf(&s->out, "\"line\": %lld, ", (long long) it->rec.line);
+    if (s->in.o.from != FROM_LINES) return;
+    if (it->rec.file) {
+        sink_text(&s->out, "\"file\": ");
+        sink_json(&s->out, it->rec.file, strlen(it->rec.file));
+        sink_text(&s->out, ", ");
+    }
+    sink_printf(&s->out, "\"%s\": %lld, ", it->rec.place, (long long) it->rec.line);
 }
 
 void stream_json_tail(struct stream * s, const struct item * it) {
@@ -33,7 +42,20 @@ void stream_name(struct stream * s, const struct item * it) {
     const size_t n = it->rec.id ? strlen(it->rec.id) : 0;
     if (n >= 2 && it->rec.id[0] == '"') sink_write(&s->out, it->rec.id + 1, n - 2);
     else if (n) sink_text(&s->out, it->rec.id);
-    else sink_printf(&s->out, "%lld", (long long) it->rec.line);
+    else {
+        if (it->rec.file) sink_text(&s->out, it->rec.file);
+        sink_printf(&s->out, "%s%lld", it->rec.file ? ":" : "", (long long) it->rec.line);
+    }
+}
+
+char * record_name(const struct record * r) {
+    char * name = NULL;
+    size_t n;
+    if (r->id && r->id[0] == '"') return json_unquote((struct json_span) { r->id, strlen(r->id) }, &n);
+    if (r->id) return strdup(r->id);
+    const int got = r->file ? asprintf(&name, "%s:%lld", r->file, (long long) r->line)
+                            : asprintf(&name, "%lld", (long long) r->line);
+    return got < 0 ? NULL : name;
 }
 
 void stream_default_prompt(struct stream * s) {

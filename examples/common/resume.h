@@ -1,12 +1,17 @@
-// --resume: which records of the input an interrupted run has finished. Four bytes per line of the input.
+// --resume: which records of the input an interrupted run has finished. 16 bytes per record.
 #pragma once
 
 #include "input.h"
 
+struct resume_mark {
+    uint64_t place; // hash of file and line, or of the id where there is no line
+    uint64_t id;    // hash of the id
+};
+
 struct resume {
     const char *program, *path;
-    uint32_t * finished; // [n_finished] hash of the id at a line of the input, 0: not done
-    int64_t n_finished;
+    struct resume_mark * marks; // [n] sorted
+    size_t n, cap;
 };
 
 // Reads path; returns its length up to the end of the last whole record, 0 if there is no such file. Ends the program

@@ -127,12 +127,14 @@ bool sink_flush(struct sink * s) {
 void sink_retry(struct sink * s) {
     if (s->regular) s->error = 0;
 }
-bool sink_back(struct sink * s) {
-    if (!s->regular || ftruncate(s->fd, s->before) != 0 || lseek(s->fd, s->before, SEEK_SET) != s->before) return false;
-    s->offset = s->before;
+bool sink_cut(struct sink * s, int64_t at) {
+    if (!s->regular || ftruncate(s->fd, at) != 0 || lseek(s->fd, at, SEEK_SET) != at) return false;
+    s->offset = at;
+    if (s->error) s->lost = s->error;
     s->error = 0;
     return true;
 }
+bool sink_back(struct sink * s) { return sink_cut(s, s->before); }
 
 bool sink_patch(struct sink * s, int64_t at, const void * p, size_t n) {
     return s->regular && pwrite(s->fd, p, n, s->start + at) == (ssize_t) n;
@@ -146,6 +148,7 @@ bool sink_close(struct sink * s, const char * program) {
     s->buf = NULL;
     s->ends = NULL;
     s->fd = -1;
+    if (!s->error) s->error = s->lost;
     if (!s->error || s->error == EPIPE) return true;
     progress_clear();
     fprintf(stderr, "%s: cannot write to %s: %s\n", program, s->path, strerror(s->error));

@@ -21,9 +21,9 @@ static void read_tokens(struct stream * s, struct item * it) {
 // the next records, as many as make a window or as there are for now
 static enum input_state fill_window(struct stream * s) {
     struct window * w = &s->window;
-    const int64_t from = s->in.offset;
+    const int64_t from = s->in.n_bytes;
     int64_t n_tokens = 0;
-    while (w->n_items < WINDOW_ITEMS && n_tokens < s->o->batch_tokens && s->in.offset - from < WINDOW_BYTES) {
+    while (w->n_items < WINDOW_ITEMS && n_tokens < s->o->batch_tokens && s->in.n_bytes - from < WINDOW_BYTES) {
         const bool first = w->n_items == 0;
         struct item * it = window_add(w);
         if (!it) fatal(s->program, "out of memory");
@@ -51,8 +51,10 @@ static enum input_state fill_window(struct stream * s) {
 
 static void report_failed(struct stream * s, const struct item * it) {
     progress_clear();
-    fprintf(stderr, "%s: %s %lld", s->program, s->in.fd < 0 ? "argument" : "line", (long long) it->rec.line);
-    if (it->rec.id) fprintf(stderr, " (id %.80s)", it->rec.id);
+    const struct record * r = &it->rec;
+    fprintf(stderr, "%s: %s%s%s %lld", s->program, r->file ? r->file : "", r->file ? ": " : "", r->place,
+        (long long) r->line);
+    if (r->id) fprintf(stderr, " (id %.200s)", r->id);
     fprintf(stderr, ": %s\n", it->err.msg);
 }
 
@@ -91,8 +93,10 @@ static void open_all(struct stream * s) {
     } else if (s->on.collect) {
         engine_start(&s->engine, s->o);
     }
-    if (input_open(&s->in, s->o->file, s->o->texts, s->o->n_texts, s->o->input, &err) != MRA_OK)
-        fatal(s->program, "%s", err.msg);
+    if (input_open(&s->in, &s->o->input, &err) != MRA_OK) fatal(s->program, "%s", err.msg);
+    for (int i = 0; i < s->in.o.n_names && s->in.o.from == FROM_FILES; i++)
+        if (same_file(s->in.o.names[i], s->o->out))
+            usage_error(s->program, "-o %s is one of the files to read", s->o->out);
     const int64_t keep = s->o->resume ? resume_read(&s->resume, s->program, s->o->resume) : -1;
     if (sink_open(&s->out, s->o->out, keep, &err) != MRA_OK) fatal(s->program, "%s", err.msg);
 }

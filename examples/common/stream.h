@@ -49,13 +49,15 @@ extern const struct handlers estimate_handlers;
 
 // ---- pieces of output (record-output.c) ----
 
-// {"id": ..., "line": ... of a record, ready to be followed by more
+// {"id": ..., "file": ..., "line": ... of a record, ready to be followed by more
 void stream_json_head(struct stream * s, const struct item * it);
 // , "attention": "...", "verify": {...}}
 void stream_json_tail(struct stream * s, const struct item * it);
 void stream_line_end(struct stream * s); // and of the record
-// the id without quotes, or the line
+// the id without quotes, or the line (file:line where there are several files)
 void stream_name(struct stream * s, const struct item * it);
+// the same as text of its own, owned by the caller; NULL: no memory
+char * record_name(const struct record * r);
 // for programs that embed: where neither --prefix nor --prompt is given, the model's default prompt, if it has one
 void stream_default_prompt(struct stream * s);
 // a byte of a record's text, with what is put before it -> of the text as it was given

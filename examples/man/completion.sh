@@ -4,9 +4,9 @@
 set -eu
 shell=$1; shift
 
-values="--format text json jsonl npy raw openai
+values="--format text json jsonl npy raw openai csv npz
 --pooling mean cls last max mean_sqrt
---input auto text jsonl
+--input auto text jsonl json csv tsv
 --truncate error right chunk
 --attn auto exact mra
 --frame columns mra2 mra2s exact 16,4,1

@@ -227,9 +227,13 @@ struct mra_quantize_params {
 };
 
 struct mra_quantize_result {
-    size_t n_in, n_out;
-    int n_quantized, n_fallback;
-}; // bytes of both files, tensors
+    size_t n_in, n_out;                 // bytes of both files
+    int n_quantized, n_fallback;        // tensors
+    int64_t n_weights[GGML_TYPE_COUNT]; // of the weight matrices, by the type they got
+    int64_t n_fallback_weights;         // of those that do not fit `type`'s rows
+    int64_t fallback_row;               // row length of the first of them, 0: all fit
+    enum ggml_type fallback_type;       // what it got instead
+};
 
 // "q8_0", "f16", ...: a type mra_quantize can write, or GGML_TYPE_COUNT
 enum ggml_type mra_quantize_type(const char * name);
