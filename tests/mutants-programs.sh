@@ -102,6 +102,8 @@ endings |common/sink.c|if (s->error) s->lost = s->error;|
 endings |embed-output.c|if (*text == '"') sink_text(out, "\\"");|
 endings |embed-format.c|if (asked && ending == ENDING_OTHER)|if (asked)
 endings |common/program.c|if (ending == ENDING_JSONL) o->json = true;|
+calibrate|calibrate.c|(double) row[i] * row[i];|fabsf(row[i]);
+calibrate|calibrate.c|m->n_rows += n_rows;|m->n_rows++;
 basics  |common/args.c|i < n_opt && i < MAX_OPTS|i < a->n_opt && i < MAX_OPTS
 LIST
 echo "mutants: $caught caught, $survived not caught"
