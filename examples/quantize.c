@@ -11,7 +11,10 @@
 
 static const char program[] = "mra-quantize";
 
+enum { OPT_IMATRIX = 2000 };
+
 static const struct arg_opt opts[] = {
+    { OPT_IMATRIX, "imatrix", "FILE", "what mra-calibrate wrote: columns that matter more get smaller errors" },
     { 't', "threads", "N", "threads to use, default all CPUs" },
     { 'q', "quiet", NULL, "print errors only" },
     { 'v', "verbose", NULL, "print a line for every tensor" },
@@ -35,7 +38,10 @@ static const char notes[] =
     "INPUT must hold f32, f16 or bf16 weights. OUTPUT appears under its name only when it is complete.\n"
     "Exit status: 0 done; 1 a file could not be read, converted or written; 2 wrong usage.\n"
     "\n"
-    "example: mra-quantize roberta-f16.gguf roberta-q8_0.gguf q8_0";
+    "examples:\n"
+    "  mra-quantize roberta-f16.gguf roberta-q8_0.gguf q8_0\n"
+    "  mra-calibrate -m roberta-f16.gguf -f texts.txt -o roberta.imatrix\n"
+    "  mra-quantize --imatrix roberta.imatrix roberta-f16.gguf roberta-q4_k.gguf q4_k";
 
 struct view {
     bool quiet, verbose;
@@ -108,6 +114,7 @@ int main(int argc, char ** argv) {
     for (int id; (id = args_next(&a, argc, argv)) != -1;) switch (id) {
             case 't': params.n_threads = (int) args_int(&a, 1, GGML_MAX_N_THREADS); break;
             case 'q': view.quiet = true; break;
+            case OPT_IMATRIX: params.imatrix = a.value; break;
             case 'v': view.verbose = true; break;
         }
     if (argc - optind != 3) usage_error(program, "expected INPUT OUTPUT TYPE (see --help)");

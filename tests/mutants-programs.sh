@@ -3,7 +3,7 @@
 # usage: mutants-programs.sh SOURCE BUILD [WORD]   BUILD: a complete build, only its ggml is reused; WORD: only lines that have it
 set -u
 src=$(cd "$1" && pwd); build=$(cd "$2" && pwd); work=$build/mutants-programs
-targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize program-check fail-strdup"
+targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-quantize program-check fail-strdup"
 mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
 cp -rp "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 cmake --install "$build" --prefix "$work/usr" >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
@@ -102,6 +102,8 @@ endings |common/sink.c|if (s->error) s->lost = s->error;|
 endings |embed-output.c|if (*text == '"') sink_text(out, "\\"");|
 endings |embed-format.c|if (asked && ending == ENDING_OTHER)|if (asked)
 endings |common/program.c|if (ending == ENDING_JSONL) o->json = true;|
+calibrate|calibrate.c|(double) row[i] * row[i];|fabsf(row[i]);
+calibrate|calibrate.c|m->n_rows += n_rows;|m->n_rows++;
 basics  |common/args.c|i < n_opt && i < MAX_OPTS|i < a->n_opt && i < MAX_OPTS
 LIST
 echo "mutants: $caught caught, $survived not caught"

@@ -7,6 +7,9 @@
 //   program-check texts FILE MODEL       texts of MODEL in texts.json as JSON Lines
 //   program-check ids OUT FILE MODEL     mra-tokenize --json --ids of those texts against their ids
 //   program-check extend IN OUT N        IN.gguf with its positions repeated up to N
+//   program-check imatrix FILE MODEL NPY a vector for each matrix of MODEL's layers; the same for q, k and v of a
+//   layer;
+//                                        that of cls.weight is the mean square of NPY's rows, the first tokens' states
 //   program-check key IN OUT KEY TEXT    IN.gguf with a key of type string
 //   program-check pty COMMAND...         stderr of COMMAND on a terminal, copied to stdout; its exit code
 //   program-check interrupt FILE COMMAND...  runs COMMAND, sends it SIGINT once FILE holds something more; its exit
@@ -176,6 +179,44 @@ static int check_ids(const char * out, const char * path, const char * model) {
     return 0;
 }
 
+static void check_mean_squares(const struct ggml_tensor * t, const char * path) {
+    struct npy a;
+    struct mra_error err;
+    if (npy_read(&a, path, &err) != MRA_OK) DIE("%s", err.msg);
+    if (a.n_dim != 2 || a.shape[0] < 2 || a.shape[1] != t->ne[0]) DIE("%s has another shape", path);
+    for (int64_t c = 0; c < a.shape[1]; c++) {
+        double sum = 0;
+        for (int64_t r = 0; r < a.shape[0]; r++)
+            sum += (double) a.data[r * a.shape[1] + c] * a.data[r * a.shape[1] + c];
+        const double mean = sum / (double) a.shape[0], x = ((const float *) t->data)[c];
+        if (fabs(x - mean) > .01 * mean) DIE("%s, column %d: %g, not %g", ggml_get_name(t), (int) c, x, mean);
+    }
+    npy_free(&a);
+}
+
+static int check_imatrix(const char * path, const char * model, const char * states) {
+    struct gguf_edit a = gguf_edit_open(path), m = gguf_edit_open(model);
+    const struct ggml_tensor * q = NULL;
+    int n = 0;
+    for (int i = 0; i < m.n; i++) {
+        const char * name = ggml_get_name(m.t[i]);
+        if (strncmp(name, "blk.", 4) != 0 || ggml_n_dims(m.t[i]) < 2) continue;
+        const struct ggml_tensor * t = gguf_edit_find(&a, name);
+        if (t->ne[0] != m.t[i]->ne[0] || ggml_nelements(t) != t->ne[0]) DIE("%s has another length", name);
+        for (int64_t c = 0; c < t->ne[0]; c++)
+            if (!(((float *) t->data)[c] > 0 && isfinite(((float *) t->data)[c]))) DIE("%s: no mean square", name);
+        if (strstr(name, "attn_q.")) q = t;
+        const bool of_q = strstr(name, "attn_k.") || strstr(name, "attn_v.");
+        if (q && q != t && (memcmp(q->data, t->data, ggml_nbytes(q)) == 0) != of_q) DIE("%s against attn_q", name);
+        n++;
+    }
+    if (n == 0 || n > a.n) DIE("%d vectors, %d matrices", a.n, n); // a head has some, too
+    check_mean_squares(gguf_edit_find(&a, "cls.weight"), states);
+    gguf_edit_free(&a);
+    gguf_edit_free(&m);
+    return 0;
+}
+
 static int extend(const char * in, const char * out, int n) {
     struct gguf_edit e = gguf_edit_open(in);
     const struct ggml_tensor * old = gguf_edit_find(&e, "position_embd.weight");
@@ -263,6 +304,7 @@ int main(int argc, char ** argv) {
     if (argc == 5 && strcmp(what, "cosine") == 0) return check_cosine(argv[2], argv[3], atof(argv[4]));
     if (argc == 4 && strcmp(what, "texts") == 0) return print_texts(argv[2], argv[3]);
     if (argc == 5 && strcmp(what, "ids") == 0) return check_ids(argv[2], argv[3], argv[4]);
+    if (argc == 5 && strcmp(what, "imatrix") == 0) return check_imatrix(argv[2], argv[3], argv[4]);
     if (argc == 5 && strcmp(what, "extend") == 0) return extend(argv[2], argv[3], atoi(argv[4]));
     if (argc == 6 && strcmp(what, "key") == 0) return set_key(argv[2], argv[3], argv[4], argv[5]);
     if (argc > 2 && strcmp(what, "pty") == 0) return on_pty(argv + 2);

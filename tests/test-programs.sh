@@ -1,6 +1,6 @@
 #!/bin/sh
 # The programs as a user runs them: pipes, files, bad lines, interruptions, full disks.
-# usage: test-programs.sh PART BIN GOLDEN WORK CHECK   PART: basics, streams, inputs, failures, formats, endings, minilm. MRA_TEST_LONG=1: 100,000 lines, too
+# usage: test-programs.sh PART BIN GOLDEN WORK CHECK   PART: basics, streams, inputs, failures, formats, endings, calibrate, minilm. MRA_TEST_LONG=1: 100,000 lines, too
 set -u
 part=$1; bin=$2; golden=$3; work=$4; check=$5
 models=$golden/models
@@ -33,7 +33,7 @@ rerank()     { "$bin/mra-rerank" -t 1 "$@"; }
 tokenize()   { "$bin/mra-tokenize" "$@"; }
 
 basics() {
-    for p in embed classify fill-mask rerank tokenize; do
+    for p in embed classify fill-mask rerank tokenize calibrate; do
         run 0 "$bin/mra-$p" --version;         says out "^mra-$p [0-9.]* (ggml [0-9.]*, kernels [a-z]"; lines out 1; silent err
         run 0 "$bin/mra-$p" --help;            says out "^usage: mra-$p"; says out "^examples:"; says out "  3    some records failed"; silent err
         run 2 "$bin/mra-$p" --no-such-option;  says err "mra-$p: unknown option"; lines err 1
@@ -376,6 +376,25 @@ formats() {
     expect "poolings agree" sh -c "! '$check' same mean.npy sqrt.npy 1e-6"
     embed --format npy -o chunk.npy --truncate chunk --no-normalize --pooling mean "a b"; expect "one chunk is not the whole text" "$check" same mean.npy chunk.npy 1e-5
     embed --format npy -o p.npy --prefix "a " --no-normalize --pooling mean b; expect "--prefix" "$check" same mean.npy p.npy 1e-6
+}
+
+calibrate() {
+    calibrate_with() { "$bin/mra-calibrate" -t 1 -m "$models/bert.gguf" "$@"; }
+    quantize() { "$bin/mra-quantize" "$@"; }
+    words 60 >texts.txt
+    run 0 calibrate_with -f texts.txt -o a.imatrix; silent out; lines err 1; says err "a.imatrix: 20 matrices over [0-9]* tokens of 60 texts"
+    calibrate_with -f texts.txt -o b.imatrix --batch-tokens 100000 2>err; expect "another run gives another file" cmp -s a.imatrix b.imatrix
+    embed -f texts.txt --pooling cls --no-normalize -o states.npy; expect "other mean squares" "$check" imatrix a.imatrix "$models/bert.gguf" states.npy
+    run 0 quantize "$models/bert.gguf" plain.gguf q4_0; run 0 quantize --imatrix a.imatrix "$models/bert.gguf" weighted.gguf q4_0
+    expect "--imatrix changes nothing" sh -c '! cmp -s plain.gguf weighted.gguf'
+    run 0 quantize -t 3 --imatrix a.imatrix "$models/bert.gguf" again.gguf q4_0; expect "threads change the file" cmp -s weighted.gguf again.gguf
+    run 1 quantize --imatrix none.imatrix "$models/bert.gguf" x.gguf q4_0; says err "none.imatrix"; lines err 1
+    run 1 quantize --imatrix "$models/bert.gguf" "$models/bert.gguf" x.gguf q4_0; says err "not made by mra-calibrate"; lines err 1; expect "x.gguf was made" [ ! -e x.gguf ]
+    run 2 calibrate_with -f texts.txt; says err "no output: -o FILE"; lines err 1
+    run 2 calibrate_with -f texts.txt -o x.csv; says err "this is a GGUF file"
+    run 2 calibrate_with -f texts.txt -o x --verify; says err "not for this program"
+    run 1 calibrate_with -f /dev/null -o x.imatrix; says err "no text was computed"; expect "x.imatrix was made" [ ! -e x.imatrix ]
+    run 1 calibrate_with a -o none/x.imatrix; says err "cannot write to none/x.imatrix"; lines err 1
 }
 
 minilm() { # $work/minilm-f16.gguf, as make demo leaves it, or $MRA_TEST_MINILM

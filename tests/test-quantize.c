@@ -204,6 +204,84 @@ static void check_errors(void) {
         "type names");
 }
 
+// ---- importance ----
+
+// a file as mra-calibrate writes it, with one vector: the first half of extra.a.weight's columns counts, the rest
+// hardly
+static void write_imatrix(const char * path, const char * name, int64_t n, const char * key, float first) {
+    struct ggml_context * ctx = ggml_init((struct ggml_init_params) { .mem_size = 1 << 20 });
+    struct gguf_context * g = gguf_init_empty();
+    struct ggml_tensor * t = ggml_new_tensor_1d(ctx, GGML_TYPE_F32, n);
+    ggml_set_name(t, name);
+    for (int64_t i = 0; i < n; i++) ((float *) t->data)[i] = i < n / 2 ? first : 1e-3f;
+    gguf_set_val_u64(g, key, 10);
+    gguf_add_tensor(g, t);
+    CHECK(gguf_write_to_file(g, path, false), "%s", path);
+    gguf_free(g);
+    ggml_free(ctx);
+}
+
+// squared errors of the two halves of extra.a.weight's columns
+static void half_errors(const char * path, double e[2]) {
+    struct gguf_edit a = gguf_edit_open(in), b = gguf_edit_open(path);
+    const struct ggml_tensor * t = gguf_edit_find(&a, "extra.a.weight");
+    float *x = floats(t), *y = floats(gguf_edit_find(&b, "extra.a.weight"));
+    e[0] = e[1] = 0;
+    for (int64_t i = 0; i < ggml_nelements(t); i++) {
+        const double d = (double) x[i] - y[i];
+        e[i % t->ne[0] >= t->ne[0] / 2] += d * d;
+    }
+    free(x);
+    free(y);
+    gguf_edit_free(&a);
+    gguf_edit_free(&b);
+}
+
+static void check_imatrix(void) {
+    char path[1100];
+    struct mra_error err = { 0 };
+    static const char name[] = "extra.a.weight", key[] = "mra.imatrix.tokens";
+    snprintf(path, sizeof(path), "%s/x.imatrix", tmp);
+    static const enum ggml_type small[] = { GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q4_K };
+    write_imatrix(path, name, 512, key, 10);
+    for (int i = 0; i < 3; i++) {
+        double without[2], with[2];
+        struct mra_quantize_params p = { .type = small[i], .n_threads = 2 };
+        CHECK(mra_quantize(in, out, &p, NULL, &err) == MRA_OK, "%s", err.msg);
+        half_errors(out, without);
+        p.imatrix = path;
+        CHECK(mra_quantize(in, out, &p, NULL, &err) == MRA_OK, "%s", err.msg);
+        half_errors(out, with);
+        // blocks lie within a half, except q4_k's: there only the choice within 256 columns changes
+        CHECK(with[0] < without[0], "%s: error of columns that count %g, without the matrix %g",
+            ggml_type_name(small[i]), with[0], without[0]);
+        struct mra_model * m = mra_model_load(out, NULL, &err);
+        CHECK(m, "%s", err.msg);
+        mra_model_free(m);
+    }
+    static const struct {
+        const char *name, *key, *part;
+        int64_t n;
+        float first;
+    } wrong[] = {
+        { name, key, "'extra.a.weight' is not of this model: 256 columns, not 512", 256, 1 },
+        { "other.weight", key, "it holds none of this model's matrices", 512, 1 },
+        { name, "other.key", "not made by mra-calibrate", 512, 1 },
+        { name, key, "no mean squares", 512, -1 },
+        { name, key, "no mean squares", 512, NAN },
+    };
+    unlink(out);
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        write_imatrix(path, wrong[i].name, wrong[i].n, wrong[i].key, wrong[i].first);
+        const struct mra_quantize_params p = { .type = GGML_TYPE_Q4_0, .imatrix = path };
+        CHECK(mra_quantize(in, out, &p, NULL, &err) == MRA_ERR_FORMAT && strstr(err.msg, wrong[i].part) && !exists(out),
+            "wrong imatrix %zu: %s", i, err.msg);
+    }
+    unlink(path);
+    const struct mra_quantize_params p = { .type = GGML_TYPE_Q4_0, .imatrix = path };
+    CHECK(mra_quantize(in, out, &p, NULL, &err) == MRA_ERR_IO && strstr(err.msg, "x.imatrix"), "%s", err.msg);
+}
+
 // A type that takes the place of one whose rows do not fit has an error at most 6% larger, and no smaller one has.
 static void check_fallbacks(void) {
     static const struct {
@@ -387,6 +465,7 @@ int main(int argc, char ** argv) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) check_type(&cases[i]);
     check_errors();
     check_fallbacks();
+    check_imatrix();
     check_unaligned();
     check_program();
     unlink(in);

@@ -54,6 +54,8 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
         return mra_fail(err, MRA_ERR_ARG, "attention settings are not valid (frame %d, budget %g)", (int) p->attn.frame,
             (double) p->attn.budget);
     }
+    if (p->on_weight && p->profile) return mra_fail(err, MRA_ERR_ARG, "on_weight and profile exclude each other");
+    if (p->on_weight) p->ggml_dense = true;
     if (p->n_threads == 0) p->n_threads = mra_cpu_count();
     if (p->n_batch == 0) p->n_batch = MRA_DEFAULT_BATCH;
     if (p->n_ffn_rows == 0) p->n_ffn_rows = MRA_DEFAULT_FFN_ROWS;
@@ -77,6 +79,10 @@ struct mra_context * mra_context_new(
     ctx->params = p;
     ggml_backend_dev_t cpu = mra_device_find(NULL, err), devs[2] = { model->dev, cpu };
     if (!cpu) goto fail;
+    if (p.on_weight && model->dev != cpu) {
+        mra_fail(err, MRA_ERR_ARG, "on_weight needs the model on the CPU");
+        goto fail;
+    }
     for (int i = model->dev == cpu ? 1 : 0; i < 2; i++) {
         ggml_backend_t backend = ggml_backend_dev_init(devs[i], NULL);
         if (!backend) {
@@ -149,6 +155,17 @@ static bool on_node(struct ggml_tensor * t, bool ask, void * user) {
     return true;
 }
 
+// calibration: products with a matrix of the file
+static bool on_product(struct ggml_tensor * t, bool ask, void * user) {
+    const struct mra_context * ctx = user;
+    const struct ggml_tensor *w = t->src[0], *x = t->src[1];
+    const bool wanted = t->op == GGML_OP_MUL_MAT && w->op == GGML_OP_NONE && *ggml_get_name(w) &&
+        x->type == GGML_TYPE_F32;
+    if (!ask && wanted)
+        ctx->params.on_weight(ctx->params.on_weight_user, ggml_get_name(w), x->data, ggml_nrows(x), x->ne[0], x->nb[1]);
+    return ask ? wanted : true;
+}
+
 enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra_error * err) {
     if (n > ctx->sched_size) {
         if (ctx->sched) ggml_backend_sched_free(ctx->sched);
@@ -159,6 +176,7 @@ enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra
             return mra_fail(err, MRA_ERR_MEMORY, "no memory for a scheduler of %zu nodes", n);
         }
         if (ctx->params.profile) ggml_backend_sched_set_eval_callback(ctx->sched, on_node, ctx);
+        if (ctx->params.on_weight) ggml_backend_sched_set_eval_callback(ctx->sched, on_product, ctx);
     }
     ggml_backend_sched_reset(ctx->sched);
     return MRA_OK;

@@ -87,6 +87,7 @@ struct task {
     enum ggml_type from, to;
     int64_t n_row, n_col, step; // rows per task
     size_t nb_src, nb_dst;      // bytes per row
+    const float * importance;   // [n_col] or NULL
     atomic_int next, failed;
 };
 
@@ -116,7 +117,7 @@ static void * work(void * arg) {
         if (k->to == GGML_TYPE_F32) memcpy(k->dst + (size_t) i * k->nb_dst, rows, (size_t) n * k->nb_dst);
         else if (k->to == GGML_TYPE_F16)
             ggml_fp32_to_fp16_row(rows, (ggml_fp16_t *) (k->dst + (size_t) i * k->nb_dst), n * k->n_col);
-        else ggml_quantize_chunk(k->to, rows, k->dst + (size_t) i * k->nb_dst, 0, n, k->n_col, NULL);
+        else ggml_quantize_chunk(k->to, rows, k->dst + (size_t) i * k->nb_dst, 0, n, k->n_col, k->importance);
     }
     free(rows);
     return NULL;
@@ -193,6 +194,7 @@ struct plan {
     struct ggml_tensor * t;
     enum ggml_type to;
     bool stays, fallback;
+    float * importance; // [ne0], owned; NULL: none
 };
 
 // the new header: keys of the input, tensors with their new types
@@ -215,7 +217,7 @@ static enum mra_status make_plan(
     int n = 0;
     for (struct ggml_tensor * t = ggml_get_first_tensor(f->meta); t; t = ggml_get_next_tensor(f->meta, t)) {
         struct plan * p = &plan[n++];
-        *p = (struct plan) { t, t->type, stays(t), false };
+        *p = (struct plan) { t, t->type, stays(t), false, NULL };
         if (p->stays) continue;
         if (!is_plain(t->type)) {
             return mra_fail(err, MRA_ERR_UNSUPPORTED, "already quantized ('%s' is %s); start from f32 or f16",
@@ -225,6 +227,48 @@ static enum mra_status make_plan(
         p->fallback = p->to != type_for(t, type);
     }
     return MRA_OK;
+}
+
+// A column that nothing was multiplied with would have no weight at all, and ggml divides by their sum: they count a
+// little.
+static enum mra_status copy_importance(
+    struct plan * p, const struct mra_gguf * m, const struct ggml_tensor * t, struct mra_error * err) {
+    const int64_t n = p->t->ne[0];
+    if (t && (t->type != GGML_TYPE_F32 || t->ne[0] != n || ggml_nelements(t) != n))
+        return mra_fail(err, MRA_ERR_FORMAT, "'%s' is not of this model: %lld columns, not %lld", ggml_get_name(t),
+            (long long) t->ne[0], (long long) n);
+    p->importance = malloc((size_t) n * sizeof(float));
+    if (!p->importance) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
+    double sum = 0;
+    for (int64_t c = 0; c < n; c++) p->importance[c] = 1;
+    if (t) memcpy(p->importance, mra_gguf_data(m, t), (size_t) n * sizeof(float));
+    for (int64_t c = 0; c < n; c++) {
+        if (!(p->importance[c] >= 0 && p->importance[c] <= 1e30f))
+            return mra_fail(err, MRA_ERR_FORMAT, "'%s' holds numbers that are no mean squares", ggml_get_name(p->t));
+        sum += p->importance[c];
+    }
+    for (int64_t c = 0; c < n; c++)
+        p->importance[c] = sum > 0 ? (float) (p->importance[c] / sum * (double) n + 1e-5) : 1;
+    return MRA_OK;
+}
+
+static enum mra_status read_imatrix(const char * path, struct plan * plan, int n, struct mra_error * err) {
+    struct mra_gguf m;
+    struct mra_error e = { 0 };
+    enum mra_status st = mra_gguf_open(&m, path, &e);
+    const bool is_one = st == MRA_OK && gguf_find_key(m.gguf, "mra.imatrix.tokens") >= 0;
+    if (st == MRA_OK && !is_one) st = mra_fail(&e, MRA_ERR_FORMAT, "not made by mra-calibrate");
+    int found = 0;
+    for (int i = 0; i < n && st == MRA_OK; i++) {
+        if (plan[i].stays || !ggml_is_quantized(plan[i].to)) continue;
+        const struct ggml_tensor * t = ggml_get_tensor(m.meta, ggml_get_name(plan[i].t));
+        found += t != NULL;
+        st = copy_importance(&plan[i], &m, t, &e);
+    }
+    if (st == MRA_OK && !found) st = mra_fail(&e, MRA_ERR_FORMAT, "it holds none of this model's matrices");
+    if (st != MRA_OK) mra_fail(err, st, "%.100s: %s", path, e.msg);
+    mra_gguf_close(&m);
+    return st;
 }
 
 static enum mra_status write_tensor(struct writer * w, const struct mra_gguf * f, const struct plan * p, char * buf,
@@ -239,6 +283,7 @@ static enum mra_status write_tensor(struct writer * w, const struct mra_gguf * f
         .n_col = p->t->ne[0],
         .nb_src = ggml_row_size(p->t->type, p->t->ne[0]),
         .nb_dst = ggml_row_size(p->to, p->t->ne[0]),
+        .importance = p->importance,
     };
     const enum mra_status st = convert(&k, n_threads, err);
     return st == MRA_OK ? write_bytes(w, buf, k.nb_dst * (size_t) k.n_row, align, err) : st;
@@ -300,7 +345,7 @@ enum mra_status mra_quantize(const char * in_path, const char * out_path, const 
     const int n = st == MRA_OK ? (int) gguf_get_n_tensors(f.gguf) : 0;
     if (st == MRA_OK && n == 0) st = mra_fail(&e, MRA_ERR_FORMAT, "no tensors");
     if (st == MRA_OK) {
-        plan = malloc((size_t) n * sizeof(*plan));
+        plan = calloc((size_t) n, sizeof(*plan));
         st = plan ? make_plan(&f, plan, params->type, &e) : mra_fail(&e, MRA_ERR_MEMORY, "out of memory");
     }
     if (st != MRA_OK) { // what is wrong so far is wrong with the input
@@ -308,11 +353,14 @@ enum mra_status mra_quantize(const char * in_path, const char * out_path, const 
         goto done;
     }
     r.n_in = f.size;
+    if (params->imatrix) st = read_imatrix(params->imatrix, plan, n, err);
+    if (st != MRA_OK) goto done;
     st = writer_open(&w, in_path, out_path, err);
     if (st == MRA_OK) st = write_file(&w, &f, plan, n, params, &r, err);
     st = writer_close(&w, st, err);
     if (st == MRA_OK && result) *result = r;
 done:
+    for (int i = 0; plan && i < n; i++) free(plan[i].importance);
     free(plan);
     mra_gguf_close(&f);
     return st;

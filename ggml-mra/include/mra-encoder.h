@@ -116,6 +116,11 @@ struct mra_context_params {
     // mra_encode with MRA_ERR_STOPPED; the context can be used again. May be NULL.
     bool (*stop)(void * user);
     void * stop_user;
+    // Called on the thread of mra_encode with what each weight matrix is multiplied with: x : [n_rows][n_cols], rows
+    // row_bytes apart. For calibration: implies ggml_dense, excludes profile, needs the model on the CPU. May be NULL.
+    void (*on_weight)(
+        void * user, const char * name, const float * x, int64_t n_rows, int64_t n_cols, size_t row_bytes);
+    void * on_weight_user;
 };
 struct mra_context_params mra_context_params_default(void);
 
@@ -219,6 +224,9 @@ const char * mra_part_name(enum mra_part part);
 struct mra_quantize_params {
     enum ggml_type type; // of the weight matrices
     int n_threads;       // 0: as many as this process may use
+    // A GGUF file with an F32 tensor for each weight matrix, of its name: how much an error in each column matters, the
+    // mean square of what it is multiplied with. Matrices that are not in it count all columns alike. May be NULL
+    const char * imatrix;
     // called after each tensor, also when it is copied; fallback: it does not fit `type`'s rows and got `to` instead.
     // May be NULL
     void (*progress)(
