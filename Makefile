@@ -1,37 +1,53 @@
 # make         build the library and the programs into build/
 # make demo    a real model, fetched, converted, quantized and run; offline from the second time on
 # make test    pass the tests
-# make bench   measure                   make install [PREFIX=/usr/local]
+# make bench   measure
+# make install [PREFIX=/usr/local] [DESTDIR=]     programs, man pages, shell completion, libraries; make uninstall removes them
+# make figures          draw docs/*.svg again from the measurements beside them
 # make bench-peers      against PyTorch and llama.cpp on this machine; installs them into build/peers (several GB, long)
 # make mutants          seeded bugs that the tests must catch (long)
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
+# Compilers' output goes to build/*.log and is shown where it fails; V=1 shows all of it.
 # Everything that is missing is fetched: see .ci/setup and ggml-mra/cmake/find-ggml.cmake.
 
 BUILD   ?= build
 PREFIX  ?= /usr/local
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 OPTIONS ?=
-PEERS   ?= # options of docs/bench_peers.py, such as -n 512
+PEERS   ?= # options of docs/scripts/bench_peers.py, such as -n 512
+V       ?= 0
+
+export V
+MAKEFLAGS += --no-print-directory
+COMPILE = cmake --build $(BUILD) -j $(JOBS) $(if $(filter-out 0,$(V)),--verbose)
 
 all: build
 
 setup:
 	@.ci/setup
 
-$(BUILD)/CMakeCache.txt: | setup
-	cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=$(PREFIX) $(OPTIONS)
+# `configured` holds the options of the last configuration that went well
+configure: setup
+	@if [ ! -f $(BUILD)/configured ] || { [ -n '$(OPTIONS)' ] && [ "$$(cat $(BUILD)/configured)" != '$(OPTIONS)' ]; }; then \
+	    .ci/step "configuring; the first time fetches ggml's source" $(BUILD)/configure.log \
+	        cmake -S . -B $(BUILD) -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=$(abspath $(PREFIX)) $(OPTIONS) \
+	    && echo '$(OPTIONS)' > $(BUILD)/configured; \
+	fi
 
-configure: setup $(BUILD)/CMakeCache.txt
+dependencies: configure
+	@.ci/step "compiling ggml" $(BUILD)/ggml.log $(COMPILE) --target mra-dependencies
 
-build: configure
-	cmake --build $(BUILD) -j $(JOBS)
+build: dependencies
+	@.ci/step "compiling library, programs and tests" $(BUILD)/build.log $(COMPILE)
+
+programs: dependencies
+	@.ci/step "compiling library and programs" $(BUILD)/build.log $(COMPILE) --target mra-programs program-check
 
 test: build
 	@.ci/setup test
-	ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
-demo: configure
-	cmake --build $(BUILD) -j $(JOBS) --target mra-programs program-check
+demo: programs
 	@examples/demo.sh $(BUILD)
 
 bench: build
@@ -41,7 +57,11 @@ bench: build
 	$(BUILD)/bin/mra-bench linear --type f32 --type f16 --type q8_0 --type q4_0 --type q4_k
 
 bench-peers: build
-	python3 docs/bench_peers.py $(BUILD) $(PEERS)
+	python3 docs/scripts/bench_peers.py $(BUILD) $(PEERS)
+
+figures:
+	python3 docs/scripts/plot_attn.py docs/attn-curve.jsonl > docs/attn-curve.svg
+	python3 docs/scripts/plot_peers.py docs/peers.jsonl > docs/peers.svg
 
 mutants: build
 	tests/mutants.sh . $(BUILD)
@@ -51,10 +71,13 @@ mutants: build
 test-newer-ggml: setup
 	.ci/newer-ggml
 
-install: build
-	cmake --install $(BUILD) --prefix $(PREFIX)
+install: programs
+	@.ci/step "installing into $(DESTDIR)$(abspath $(PREFIX))" $(BUILD)/install.log cmake --install $(BUILD) --prefix $(abspath $(PREFIX))
+
+uninstall:
+	@cmake -DMANIFEST=$(BUILD)/install_manifest.txt -DPREFIX=$(abspath $(PREFIX)) -P ggml-mra/cmake/uninstall.cmake
 
 clean:
 	rm -rf $(BUILD) build-newer-ggml
 
-.PHONY: all setup configure build test demo bench bench-peers mutants test-newer-ggml install clean
+.PHONY: all setup configure dependencies build programs test demo bench bench-peers figures mutants test-newer-ggml install uninstall clean

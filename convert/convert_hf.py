@@ -13,9 +13,13 @@ import sys
 import time
 from pathlib import Path
 
+from hf_gguf.packages import require
+
+require("convert_hf.py", "numpy", "gguf")
+
 from hf_gguf.checkpoint import open_checkpoint
 from hf_gguf.config import read_config
-from hf_gguf.errors import ConvertError
+from hf_gguf.errors import ConvertError, shown
 from hf_gguf.metadata import build_metadata
 from hf_gguf.sentence_transformers import read_modules
 from hf_gguf.tensors import map_tensors
@@ -58,16 +62,28 @@ def convert(folder: Path, out: Path, type_: str = "f16", extend_positions: int =
     sentence_bert_lowercase(vocab, folder)
     outputs = map_tensors(open_checkpoint(folder), config, str(folder), n_ctx, mlm)
     has_mlm = any(o.name == "mlm.dense.weight" for o in outputs)
-    meta = build_metadata(config, vocab, embedding, name or folder.resolve().name, type_, n_ctx, has_mlm)
+    name = name or folder.resolve().name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    meta = build_metadata(config, vocab, embedding, name, type_, n_ctx, has_mlm)
     if out.exists() and not out.is_file():  # renaming onto a device would replace it
         raise ConvertError(f"{out}: is not a regular file")
     return config, len(outputs), write_gguf(out, meta, outputs, type_, progress)
+
+
+def one_line(value) -> str:
+    """What can be printed everywhere."""
+    return str(value).replace("\n", "\\n").encode("utf-8", "backslashreplace").decode()
 
 
 def positive(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 1 << 20:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {1 << 20}")
     return int(text)
+
+
+def text(value: str) -> str:
+    if any(0xD800 <= ord(c) < 0xE000 for c in value):
+        raise argparse.ArgumentTypeError(f"{shown(value)} is not UTF-8 text")
+    return value
 
 
 def main(argv=None) -> int:
@@ -78,20 +94,28 @@ def main(argv=None) -> int:
     p.add_argument("--extend-positions", type=positive, default=0, metavar="N",
                    help="repeat the learned positions up to N, as is done before training on longer texts")
     p.add_argument("--no-mlm", action="store_true", help="leave the masked-language-model head out; llama.cpp loads no file with it")
-    p.add_argument("--name", default="", help="general.name (default: the folder's name)")
+    p.add_argument("--name", type=text, default="", help="general.name (default: the folder's name)")
     args = p.parse_args(argv)
     progress = Progress()
     try:
         config, n_tensors, size = convert(args.folder, args.output, args.type, args.extend_positions, not args.no_mlm, args.name, progress)
     except ConvertError as e:
         progress.clear()
-        print(f"convert_hf.py: error: {e}", file=sys.stderr)
+        print(f"convert_hf.py: error: {one_line(e)}", file=sys.stderr)
+        return 1
+    except OSError as e:  # a name too long, a folder that may not be read, ...
+        progress.clear()
+        print(f"convert_hf.py: error: {one_line(shown(e.filename))}: {e.strerror}", file=sys.stderr)
+        return 1
+    except (ValueError, OverflowError, RecursionError, MemoryError) as e:  # numbers and texts that nobody checked
+        progress.clear()
+        print(f"convert_hf.py: error: {args.folder}: unexpected content ({type(e).__name__}: {one_line(e)})", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         progress.clear()
         print("convert_hf.py: interrupted", file=sys.stderr)
         return 130
-    print(f"{args.output}: {config.architecture}, {n_tensors} tensors, {args.type}, {size / 1e6:.1f} MB")
+    print(f"{one_line(args.output)}: {config.architecture}, {n_tensors} tensors, {args.type}, {size / 1e6:.1f} MB")
     return 0
 
 

@@ -16,6 +16,10 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from hf_gguf.packages import require
+
+require("make_random.py", "numpy", "safetensors")
+
 import numpy as np
 from safetensors.numpy import save_file
 

@@ -81,7 +81,8 @@ static const char help[] =
     "  model   validates, then times a whole model: tokens/s, time by operator, peak memory\n"
     "  peak    FMA, int8 and memory rates of this machine\n"
     "\n"
-    "mra-bench COMMAND --help lists the options of a command.\n"
+    "mra-bench COMMAND --help lists the options of a command; mra-bench --version prints versions and the CPU kernels "
+    "in use.\n"
     "Exit codes: 0 done; 1 a validation, a file or the output failed, or --perf-guard found something slower; 2 wrong "
     "options.\n"
     "\n"
@@ -109,6 +110,7 @@ int main(int argc, char ** argv) {
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         if (strcmp(command, commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
     }
+    if (strcmp(command, "--version") == 0) args_version(program);
     if (strcmp(command, "-h") != 0 && strcmp(command, "--help") != 0 && strcmp(command, "help") != 0) {
         usage_error(program, "unknown command '%s': attn, linear, model or peak (see --help)", command);
     }

@@ -1,5 +1,5 @@
 // mra-classify: texts or pairs of texts -> labels with probabilities.
-#include "common/stream.h"
+#include "common/program.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,8 +16,9 @@ static const struct arg_opt opts[] = {
 
 static const char notes[] =
     "scores:\n"
-    "  softmax over the labels; sigmoid of each where the model says that labels are independent (multi-label); the\n"
-    "  number itself for regression.\n"
+    "  softmax over the labels; sigmoid of each where the model says that labels are independent (multi-label), or "
+    "has\n"
+    "  one; the number itself for regression.\n"
     "\n"
     "output:\n"
     "  One line per record: its id or line number, then label and score, best first, separated by tabs.\n"
@@ -65,7 +66,7 @@ static void sort_labels(int32_t * order, const float * x, int n) {
 static void emit(struct stream * s, struct item * it) {
     const struct classify * c = s->user;
     const float * x = it->result;
-    const int n = s->info.n_class, k = c->top_k && c->top_k < n ? c->top_k : n;
+    const int n = s->engine.info.n_class, k = c->top_k && c->top_k < n ? c->top_k : n;
     sort_labels(c->order, x, n);
     if (s->o->json) {
         stream_json_head(s, it);
@@ -74,13 +75,13 @@ static void emit(struct stream * s, struct item * it) {
         stream_name(s, it);
     }
     for (int i = 0; i < k; i++) {
-        const char * label = mra_model_label(s->model, c->order[i]);
+        const char * label = mra_model_label(s->engine.model, c->order[i]);
         char number[32];
         if (!label) {
             snprintf(number, sizeof(number), "LABEL_%d", c->order[i]);
             label = number;
         }
-        const double y = score(&s->info, c, x, c->order[i]);
+        const double y = score(&s->engine.info, c, x, c->order[i]);
         if (s->o->json) {
             sink_text(&s->out, i ? ", {\"label\": " : "{\"label\": ");
             sink_json(&s->out, label, strlen(label));
@@ -98,44 +99,44 @@ static void emit(struct stream * s, struct item * it) {
     stream_line_end(s);
 }
 
-int main(int argc, char ** argv) {
-    struct args a = {
-        .program = "mra-classify",
-        .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
-        .opts = opts,
-        .n_opt = sizeof(opts) / sizeof(opts[0]),
-        .about = "Labels of texts or pairs of texts, with their probabilities.",
-        .common = common_options,
-        .n_common = n_common_options,
-    };
-    char help[4096];
-    snprintf(help, sizeof(help), "%s%s", notes, common_notes);
-    a.notes = help;
-    struct classify c = { 0 };
-    struct options o = options_default();
-    for (int id; (id = args_next(&a, argc, argv)) != -1;) {
-        switch (id) {
-            case 'k': c.top_k = (int) args_int(&a, 1, 1 << 20); break;
-            case OPT_PAIR: c.pair = a.value; break;
-            case OPT_LOGITS: c.logits = true; break;
-            default: options_take(&o, &a, id);
-        }
+static void option(void * user, struct options * o, const struct args * a, int id) {
+    struct classify * c = user;
+    (void) o;
+    switch (id) {
+        case 'k': c->top_k = (int) args_int(a, 1, 1 << 20); break;
+        case OPT_PAIR: c->pair = a->value; break;
+        case OPT_LOGITS: c->logits = true; break;
     }
-    options_end(&o, &a, argc, argv);
-    if (o.truncate == TRUNCATE_CHUNK) usage_error(a.program, "--truncate chunk is for mra-embed; use error or right");
-    struct stream s;
-    stream_open(&s, &a, &o);
-    if (s.info.n_class == 0)
-        fatal(a.program, "%s has no classifier%s", o.model, s.info.has_mlm ? "; it can fill masks: mra-fill-mask" : "");
-    c.order = malloc((size_t) s.info.n_class * sizeof(*c.order));
-    if (!c.order) fatal(a.program, "out of memory");
-    s.user = &c;
-    s.want.kind = MRA_OUTPUT_CLASS;
-    s.pairs = true;
-    s.pair = c.pair;
-    s.collect = collect;
-    s.emit = emit;
-    const int code = stream_run(&s);
+}
+
+static void ready(struct stream * s) {
+    struct classify * c = s->user;
+    const struct mra_model_info * info = &s->engine.info;
+    if (info->n_class == 0)
+        fatal(s->program, "%s has no classifier%s", s->o->model,
+            info->has_mlm ? "; it can fill masks: mra-fill-mask" : "");
+    c->order = malloc((size_t) info->n_class * sizeof(*c->order));
+    if (!c->order) fatal(s->program, "out of memory");
+    s->want.kind = MRA_OUTPUT_CLASS;
+    s->rules.pairs = true;
+    s->rules.pair = c->pair;
+}
+
+static const struct program program = {
+    .name = "mra-classify",
+    .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
+    .about = "Labels of texts or pairs of texts, with their probabilities.",
+    .notes = notes,
+    .opts = opts,
+    .n_opt = sizeof(opts) / sizeof(opts[0]),
+    .option = option,
+    .ready = ready,
+    .on = { .collect = collect, .emit = emit },
+};
+
+int main(int argc, char ** argv) {
+    struct classify c = { 0 };
+    const int code = program_main(&program, &c, argc, argv);
     free(c.order);
     return code;
 }

@@ -13,12 +13,11 @@ show() { # the command without folders, then what it prints
     echo; "$@"
 }
 python() { # with what the converter needs
-    [ -f "$build/venv/ready" ] || {
-        python3 -m venv "$build/venv"
-        "$build/venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$root/convert/requirements.txt"
-        touch "$build/venv/ready"
-    }
-    "$build/venv/bin/python" "$@"
+    [ -f "$build/venv/ready" ] || "$root/.ci/step" "installing the converter's Python packages" "$build/venv.log" sh -ec "
+        python3 -m venv '$build/venv'
+        '$build/venv/bin/python' -m pip install --quiet --disable-pip-version-check -r '$root/convert/requirements.txt'
+        touch '$build/venv/ready'"
+    "$build/venv/bin/python" "$@" > /dev/null
 }
 
 step "all-MiniLM-L6-v2: fetch, convert to f16, also with 4096 positions, quantize to q8_0"

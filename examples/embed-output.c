@@ -1,6 +1,7 @@
 // mra-embed's formats.
 #include "embed.h"
 
+#include "common/npy.h"
 #include "common/output.h"
 
 #include <math.h>
@@ -8,9 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NPY_HEADER = 128, MAX_SIMILARITY = 8192 };
-
-static void numbers(struct sink * out, const float * x, int n, const char * between) {
+void embed_numbers(struct sink * out, const float * x, int n, const char * between) {
     for (int c = 0; c < n; c++) {
         char cell[32];
         const int len = snprintf(cell, sizeof(cell), "%s%.9g", c ? between : "", (double) x[c]);
@@ -20,8 +19,55 @@ static void numbers(struct sink * out, const float * x, int n, const char * betw
 
 static void array(struct sink * out, const float * x, int n) {
     sink_text(out, "[");
-    numbers(out, x, n, ", ");
+    embed_numbers(out, x, n, ", ");
     sink_text(out, "]");
+}
+
+void embed_csv_cell(struct sink * out, const char * text) {
+    if (!strpbrk(text, ",;\t\"\r\n")) {
+        sink_text(out, text);
+        return;
+    }
+    sink_text(out, "\"");
+    for (; *text; text++) {
+        if (*text == '"') sink_text(out, "\"");
+        sink_write(out, text, 1);
+    }
+    sink_text(out, "\"");
+}
+
+int embed_n_rows(const struct item * it) {
+    const struct embedding * r = it->failed ? NULL : it->result;
+    return r ? r->n : 1;
+}
+const float * embed_row(const struct embed * e, const struct item * it, int i, float * row) {
+    const struct embedding * r = it->failed ? NULL : it->result;
+    if (r) return r->data + (int64_t) i * e->dims;
+    for (int c = 0; c < e->dims; c++) row[c] = NAN;
+    return row;
+}
+
+void embed_need_file(struct stream * s, const char * format) {
+    if (s->out.regular) return;
+    usage_error(s->program,
+        "%s needs a file it can seek in (its first bytes hold the number of rows): -o FILE.%s, or --format raw for "
+        "pipes",
+        format, format);
+}
+
+void embed_add_name(struct stream * s, const struct item * it) {
+    struct name_list * l = &((struct embed *) s->user)->names;
+    if (l->n == l->cap) {
+        l->cap = 2 * l->cap + 64;
+        l->names = realloc(l->names, (size_t) l->cap * sizeof(*l->names));
+    }
+    char * name = record_name(&it->rec);
+    if (!l->names || !name) fatal(s->program, "out of memory");
+    l->names[l->n++] = name;
+}
+void embed_free_names(struct embed * e) {
+    for (int64_t i = 0; i < e->names.n; i++) free(e->names.names[i]);
+    free(e->names.names);
 }
 
 // ---- json, jsonl ----
@@ -67,7 +113,7 @@ static void emit_openai(struct stream * s, struct item * it) {
     const struct embedding * r = it->result;
     e->n_tokens += it->n_tokens;
     for (int i = 0; i < r->n; i++) {
-        const long long index = r->chunks ? e->n_rows : it->rec.line - 1;
+        const long long index = r->chunks ? e->n_rows : it->rec.number - 1;
         sink_printf(
             &s->out, "%s\n{\"object\": \"embedding\", \"index\": %lld, \"embedding\": ", e->n_rows ? "," : "", index);
         array(&s->out, r->data + (int64_t) i * e->dims, e->dims);
@@ -79,7 +125,7 @@ static void emit_openai(struct stream * s, struct item * it) {
 static void end_openai(struct stream * s) {
     const struct embed * e = s->user;
     sink_text(&s->out, "\n], \"model\": ");
-    sink_json(&s->out, s->info.name, strlen(s->info.name));
+    sink_json(&s->out, s->engine.info.name, strlen(s->engine.info.name));
     sink_printf(&s->out, ", \"usage\": {\"prompt_tokens\": %lld, \"total_tokens\": %lld}}\n", (long long) e->n_tokens,
         (long long) e->n_tokens);
     sink_commit(&s->out);
@@ -89,17 +135,12 @@ static void end_openai(struct stream * s) {
 
 static void emit_rows(struct stream * s, struct item * it) {
     struct embed * e = s->user;
-    const struct embedding * r = it->failed ? NULL : it->result;
-    float * nan_row = NULL;
-    if (!r) {
-        nan_row = malloc((size_t) e->dims * sizeof(float));
-        if (!nan_row) fatal(s->program, "out of memory");
-        for (int c = 0; c < e->dims; c++) nan_row[c] = NAN;
-    }
-    for (int i = 0; i < (r ? r->n : 1); i++) {
-        const float * x = r ? r->data + (int64_t) i * e->dims : nan_row;
+    float * nan_row = malloc((size_t) e->dims * sizeof(float));
+    if (!nan_row) fatal(s->program, "out of memory");
+    for (int i = 0; i < embed_n_rows(it); i++) {
+        const float * x = embed_row(e, it, i, nan_row);
         if (e->format == FORMAT_TEXT) {
-            numbers(&s->out, x, e->dims, " ");
+            embed_numbers(&s->out, x, e->dims, " ");
             sink_text(&s->out, "\n");
         } else sink_write(&s->out, x, (size_t) e->dims * sizeof(float));
         sink_commit(&s->out);
@@ -108,25 +149,11 @@ static void emit_rows(struct stream * s, struct item * it) {
     free(nan_row);
 }
 
-// n rows: what is in the file
-static void npy_header(const struct embed * e, int64_t n, char head[NPY_HEADER]) {
-    static const char magic[] = "\x93NUMPY\x01\x00\x76"; // 118 bytes follow the first ten
-    memset(head, ' ', NPY_HEADER);
-    memcpy(head, magic, 9);
-    head[9] = 0;
-    const int len = snprintf(head + 10, NPY_HEADER - 10,
-        "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }", (long long) n, e->dims);
-    head[10 + len] = ' ';
-    head[NPY_HEADER - 1] = '\n';
-}
 static void begin_npy(struct stream * s) {
     char head[NPY_HEADER];
-    if (!s->out.regular) {
-        usage_error(s->program,
-            "npy needs a file it can seek in (its first line holds the number of rows): -o FILE.npy, or --format raw "
-            "for pipes");
-    }
-    npy_header(s->user, 0, head);
+    const struct embed * e = s->user;
+    embed_need_file(s, "npy");
+    npy_header(head, "<f4", 0, e->dims);
     sink_write(&s->out, head, NPY_HEADER);
     sink_commit(&s->out);
 }
@@ -134,7 +161,7 @@ static void begin_npy(struct stream * s) {
 static void npy_flushed(struct stream * s) {
     const struct embed * e = s->user;
     char head[NPY_HEADER];
-    npy_header(e, (s->out.offset - s->out.start - NPY_HEADER) / ((int64_t) e->dims * 4), head);
+    npy_header(head, "<f4", (s->out.offset - s->out.start - NPY_HEADER) / ((int64_t) e->dims * 4), e->dims);
     if (s->out.offset - s->out.start >= NPY_HEADER && !sink_patch(&s->out, 0, head, NPY_HEADER) && !s->out.error)
         fatal(s->program, "cannot write to %s", s->out.path);
 }
@@ -143,75 +170,70 @@ static void end_npy(struct stream * s) {
     npy_flushed(s);
 }
 
-// ---- similarity ----
+// ---- csv ----
 
-static void emit_similarity(struct stream * s, struct item * it) {
-    struct embed * e = s->user;
-    const struct embedding * r = it->failed ? NULL : it->result;
-    if (e->n_rows == MAX_SIMILARITY) fatal(s->program, "--similarity takes at most %d texts", MAX_SIMILARITY);
-    e->all = realloc(e->all, (size_t) ((e->n_rows + 1) * e->dims) * sizeof(float));
-    if (!e->all) fatal(s->program, "out of memory");
-    float * x = e->all + e->n_rows++ * e->dims;
-    double sum = 0;
-    for (int c = 0; c < e->dims; c++) {
-        x[c] = r ? r->data[c] : NAN;
-        sum += (double) x[c] * x[c];
-    }
-    for (int c = 0; c < e->dims; c++) x[c] = (float) (x[c] / sqrt(sum));
-}
-
-static void end_similarity(struct stream * s) {
-    struct embed * e = s->user;
-    if (s->o->json) sink_text(&s->out, "{\"similarity\": [");
-    for (int64_t i = 0; i < e->n_rows; i++) {
-        if (s->o->json) sink_text(&s->out, i ? ", [" : "[");
-        for (int64_t j = 0; j < e->n_rows; j++) {
-            double dot = 0;
-            for (int c = 0; c < e->dims; c++) dot += (double) e->all[i * e->dims + c] * e->all[j * e->dims + c];
-            if (!s->o->json) sink_printf(&s->out, "%s%7.4f", j ? " " : "", dot);
-            else if (isfinite(dot)) sink_printf(&s->out, "%s%.6f", j ? ", " : "", dot);
-            else sink_printf(&s->out, "%snull", j ? ", " : "");
-        }
-        sink_text(&s->out, s->o->json ? "]" : "\n");
-        if (!s->o->json) sink_commit(&s->out);
-    }
-    if (s->o->json) sink_text(&s->out, "]}\n");
+static void begin_csv(struct stream * s) {
+    const struct embed * e = s->user;
+    sink_text(&s->out, e->chunk ? "id,chunk,start,end" : "id");
+    for (int c = 0; c < e->dims; c++) sink_printf(&s->out, ",e%d", c);
+    sink_text(&s->out, "\n");
     sink_commit(&s->out);
-    free(e->all);
+}
+static void emit_csv(struct stream * s, struct item * it) {
+    const struct embed * e = s->user;
+    const struct embedding * r = it->result;
+    char * name = record_name(&it->rec);
+    if (!name) fatal(s->program, "out of memory");
+    for (int i = 0; i < r->n; i++) {
+        embed_csv_cell(&s->out, name);
+        if (r->chunks) sink_printf(&s->out, ",%d,%u,%u", i, r->chunks[i].start, r->chunks[i].end);
+        sink_text(&s->out, ",");
+        embed_numbers(&s->out, r->data + (int64_t) i * e->dims, e->dims, ",");
+        stream_line_end(s);
+    }
+    free(name);
 }
 
 void embed_output(struct stream * s) {
     const struct embed * e = s->user;
-    s->emit_failed = true;
-    if (e->similarity) {
-        s->emit = emit_similarity;
-        s->end = end_similarity;
+    s->on.emit_failed = true;
+    if (e->similarity || e->format == FORMAT_NPZ) {
+        const struct handlers * from = e->similarity ? &embed_similarity : &embed_npz;
+        s->on.begin = from->begin;
+        s->on.emit = from->emit;
+        s->on.end = from->end;
         return;
     }
     switch (e->format) {
+        case FORMAT_NPZ: break;
+        case FORMAT_CSV:
+            s->on.begin = begin_csv;
+            s->on.emit = emit_csv;
+            s->on.emit_failed = false;
+            break;
         case FORMAT_NPY:
-            s->begin = begin_npy;
-            s->emit = emit_rows;
-            s->end = end_npy;
-            s->flushed = npy_flushed;
+            s->on.begin = begin_npy;
+            s->on.emit = emit_rows;
+            s->on.end = end_npy;
+            s->on.flushed = npy_flushed;
             break;
         case FORMAT_TEXT:
-        case FORMAT_RAW: s->emit = emit_rows; break;
+        case FORMAT_RAW: s->on.emit = emit_rows; break;
         case FORMAT_JSON:
-            s->begin = begin_json;
-            s->emit = emit_json;
-            s->end = end_json;
-            s->emit_failed = false;
+            s->on.begin = begin_json;
+            s->on.emit = emit_json;
+            s->on.end = end_json;
+            s->on.emit_failed = false;
             break;
         case FORMAT_JSONL:
-            s->emit = emit_json;
-            s->emit_failed = false;
+            s->on.emit = emit_json;
+            s->on.emit_failed = false;
             break;
         case FORMAT_OPENAI:
-            s->begin = begin_openai;
-            s->emit = emit_openai;
-            s->end = end_openai;
-            s->emit_failed = false;
+            s->on.begin = begin_openai;
+            s->on.emit = emit_openai;
+            s->on.end = end_openai;
+            s->on.emit_failed = false;
             break;
     }
 }

@@ -1,5 +1,5 @@
 // mra-fill-mask: the words a model expects where the mask is.
-#include "common/stream.h"
+#include "common/program.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -108,7 +108,7 @@ static void collect(struct stream * s, struct item * it, const float * rows, int
 }
 
 static void token_text(struct stream * s, int32_t id, char word[256], size_t * n) {
-    *n = mra_tokenizer_text(mra_model_tokenizer(s->model), id, word, 256);
+    *n = mra_tokenizer_text(mra_model_tokenizer(s->engine.model), id, word, 256);
     if (*n > 256) *n = 256;
 }
 
@@ -177,44 +177,40 @@ static void emit(struct stream * s, struct item * it) {
     } else sink_commit(&s->out);
 }
 
+static void option(void * user, struct options * o, const struct args * a, int id) {
+    struct fill * f = user;
+    (void) o;
+    if (id == 'k') f->top_k = (int) args_int(a, 1, 1000);
+}
+
+static void ready(struct stream * s) {
+    struct fill * f = s->user;
+    if (!s->engine.info.has_mlm)
+        fatal(s->program, "%s has no masked-language-model head (converted with --no-mlm, or not trained with one)",
+            s->o->model);
+    f->mask = -1;
+    for (int i = 0; i < N_NAMES && f->mask < 0; i++) {
+        f->mask_name = mask_names[i];
+        f->mask = mra_tokenizer_find(mra_model_tokenizer(s->engine.model), f->mask_name, strlen(f->mask_name));
+    }
+    if (f->mask < 0) fatal(s->program, "%s has no mask token", s->o->model);
+    if (f->top_k > s->engine.info.n_vocab) f->top_k = s->engine.info.n_vocab;
+    s->want.kind = MRA_OUTPUT_MLM;
+}
+
+static const struct program program = {
+    .name = "mra-fill-mask",
+    .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
+    .about = "The tokens that a masked language model expects in place of <mask>.",
+    .notes = notes,
+    .opts = opts,
+    .n_opt = sizeof(opts) / sizeof(opts[0]),
+    .option = option,
+    .ready = ready,
+    .on = { .record = on_record, .prepare = prepare, .collect = collect, .emit = emit },
+};
+
 int main(int argc, char ** argv) {
-    struct args a = {
-        .program = "mra-fill-mask",
-        .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
-        .opts = opts,
-        .n_opt = sizeof(opts) / sizeof(opts[0]),
-        .about = "The tokens that a masked language model expects in place of <mask>.",
-        .common = common_options,
-        .n_common = n_common_options,
-    };
-    char help[4096];
-    snprintf(help, sizeof(help), "%s%s", notes, common_notes);
-    a.notes = help;
     struct fill f = { .top_k = 5 };
-    struct options o = options_default();
-    for (int id; (id = args_next(&a, argc, argv)) != -1;) {
-        if (id == 'k') f.top_k = (int) args_int(&a, 1, 1000);
-        else options_take(&o, &a, id);
-    }
-    options_end(&o, &a, argc, argv);
-    if (o.truncate == TRUNCATE_CHUNK) usage_error(a.program, "--truncate chunk is for mra-embed; use error or right");
-    struct stream s;
-    stream_open(&s, &a, &o);
-    if (!s.info.has_mlm)
-        fatal(a.program, "%s has no masked-language-model head (converted with --no-mlm, or not trained with one)",
-            o.model);
-    f.mask = -1;
-    for (int i = 0; i < N_NAMES && f.mask < 0; i++) {
-        f.mask_name = mask_names[i];
-        f.mask = mra_tokenizer_find(mra_model_tokenizer(s.model), f.mask_name, strlen(f.mask_name));
-    }
-    if (f.mask < 0) fatal(a.program, "%s has no mask token", o.model);
-    if (f.top_k > s.info.n_vocab) f.top_k = s.info.n_vocab;
-    s.user = &f;
-    s.want.kind = MRA_OUTPUT_MLM;
-    s.record = on_record;
-    s.prepare = prepare;
-    s.collect = collect;
-    s.emit = emit;
-    return stream_run(&s);
+    return program_main(&program, &f, argc, argv);
 }

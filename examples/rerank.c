@@ -1,5 +1,5 @@
 // mra-rerank: documents in the order of their relevance for a query.
-#include "common/stream.h"
+#include "common/program.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,9 @@ static const char notes[] =
 
 struct hit {
     double score, max_err, rel_err, cosine;
-    int64_t line;
+    int64_t number, line;
+    const char *file, *place;
+    int n_tokens;
     char *id, *text;
     size_t n_text;
 };
@@ -51,7 +53,7 @@ struct rerank {
 // better documents first; equal ones as they came
 static int compare(const void * a, const void * b) {
     const struct hit *x = a, *y = b;
-    return x->score != y->score ? (x->score > y->score ? -1 : 1) : x->line < y->line ? -1 : x->line > y->line;
+    return x->score != y->score ? (x->score > y->score ? -1 : 1) : x->number < y->number ? -1 : x->number > y->number;
 }
 
 static void normalize(float * to, const float * x, int n) {
@@ -87,8 +89,8 @@ static void emit(struct stream * s, struct item * it) {
         r->hits = realloc(r->hits, r->cap * sizeof(*r->hits));
         if (!r->hits) fatal(s->program, "out of memory");
     }
-    r->hits[r->n_hits++] = (struct hit) { *(double *) it->result, it->max_err, it->rel_err, it->cosine, it->rec.line,
-        it->rec.id, it->rec.text, it->rec.n_text };
+    r->hits[r->n_hits++] = (struct hit) { *(double *) it->result, it->max_err, it->rel_err, it->cosine, it->rec.number,
+        it->rec.line, it->rec.file, it->rec.place, (int) it->n_tokens, it->rec.id, it->rec.text, it->rec.n_text };
     it->rec.id = it->rec.text = NULL;
     if (r->top_k && r->n_hits >= 2 * (size_t) r->top_k + 64) {
         qsort(r->hits, r->n_hits, sizeof(*r->hits), compare);
@@ -99,39 +101,40 @@ static void emit(struct stream * s, struct item * it) {
     }
 }
 
+static void print_hit(struct stream * s, const struct hit * h, size_t rank) {
+    const size_t n_prefix = s->rules.prefix ? strlen(s->rules.prefix) : 0, n = h->n_text - n_prefix;
+    const char * text = h->text + n_prefix;
+    const struct mra_seq seq = { .n = h->n_tokens };
+    const struct item it = { .rec = { .line = h->line, .file = h->file, .place = h->place, .id = h->id },
+        .max_err = h->max_err,
+        .rel_err = h->rel_err,
+        .cosine = h->cosine,
+        .attention = engine_attention(&s->engine, &seq, 1) };
+    if (s->o->json) {
+        stream_json_head(s, &it);
+        sink_printf(&s->out, "\"rank\": %zu, \"score\": %.7g, \"text\": ", rank, h->score);
+        sink_json(&s->out, text, n);
+        stream_json_tail(s, &it);
+    } else {
+        sink_printf(&s->out, "%.4f\t", h->score);
+        stream_name(s, &it);
+        sink_text(&s->out, "\t");
+        for (size_t j = 0; j < n; j++) sink_write(&s->out, text[j] == '\n' || text[j] == '\t' ? " " : text + j, 1);
+    }
+    stream_line_end(s);
+}
+
 static void end(struct stream * s) {
     struct rerank * r = s->user;
-    const size_t n_prefix = s->o->prefix ? strlen(s->o->prefix) : 0;
     if (r->n_hits) qsort(r->hits, r->n_hits, sizeof(*r->hits), compare);
     for (size_t i = 0; i < r->n_hits; i++) {
-        struct hit * h = &r->hits[i];
-        const char * text = h->text + n_prefix;
-        h->n_text -= n_prefix;
-        struct item it = {
-            .rec = { .line = h->line, .id = h->id }, .max_err = h->max_err, .rel_err = h->rel_err, .cosine = h->cosine
-        };
-        if (r->top_k && i >= (size_t) r->top_k) {
-            free(h->id);
-            free(h->text);
-            continue;
-        }
-        if (s->o->json) {
-            stream_json_head(s, &it);
-            sink_printf(&s->out, "\"rank\": %zu, \"score\": %.7g, \"text\": ", i + 1, h->score);
-            sink_json(&s->out, text, h->n_text);
-            stream_json_tail(s, &it);
-        } else {
-            sink_printf(&s->out, "%.4f\t", h->score);
-            stream_name(s, &it);
-            sink_text(&s->out, "\t");
-            for (size_t j = 0; j < h->n_text; j++)
-                sink_write(&s->out, text[j] == '\n' || text[j] == '\t' ? " " : text + j, 1);
-        }
-        stream_line_end(s);
-        free(h->id);
-        free(h->text);
+        if (!r->top_k || i < (size_t) r->top_k) print_hit(s, &r->hits[i], i + 1);
+        free(r->hits[i].id);
+        free(r->hits[i].text);
     }
     free(r->hits);
+    r->hits = NULL;
+    r->n_hits = 0;
 }
 
 // the pair is (query, document), in this order
@@ -161,9 +164,16 @@ static void embed_query(struct stream * s) {
     struct mra_result res;
     struct mra_context_params p = mra_context_params_default();
     p.n_threads = s->o->n_threads;
-    struct mra_context * ctx = mra_context_new(s->model, &p, &err);
-    if (!ctx || mra_model_tokenize(s->model, r->query, strlen(r->query), NULL, 0, 0, &list, &err) != MRA_OK)
+    struct mra_context * ctx = mra_context_new(s->engine.model, &p, &err);
+    const char * prompt = mra_model_prompt(s->engine.model, NULL); // --prefix and --prompt are for the documents
+    const size_t n_prompt = prompt ? strlen(prompt) : 0, n_query = strlen(r->query);
+    char * text = malloc(n_prompt + n_query + 1);
+    if (!text) fatal(s->program, "out of memory");
+    if (prompt) memcpy(text, prompt, n_prompt);
+    memcpy(text + n_prompt, r->query, n_query);
+    if (!ctx || mra_model_tokenize(s->engine.model, text, n_prompt + n_query, NULL, 0, 0, &list, &err) != MRA_OK)
         fatal(s->program, "%s", err.msg);
+    free(text);
     const struct mra_seq seq = { .n = (int) list.n, .tokens = list.data };
     if (mra_encode(ctx, &seq, 1, &s->want, &res, &err) != MRA_OK) fatal(s->program, "the query: %s", err.msg);
     r->vector = malloc((size_t) res.n_cols * sizeof(float));
@@ -173,58 +183,55 @@ static void embed_query(struct stream * s) {
     mra_token_list_free(&list);
 }
 
-static void parse(struct rerank * r, struct options * o, struct args * a, int argc, char ** argv) {
-    for (int id; (id = args_next(a, argc, argv)) != -1;) {
-        switch (id) {
-            case 'q': r->query = a->value; break;
-            case 'k': r->top_k = args_int(a, 1, 1 << 30); break;
-            case OPT_SCORES: r->prob = args_choice(a, "logit|prob"); break;
-            default: options_take(o, a, id);
-        }
+static void option(void * user, struct options * o, const struct args * a, int id) {
+    struct rerank * r = user;
+    (void) o;
+    switch (id) {
+        case 'q': r->query = a->value; break;
+        case 'k': r->top_k = args_int(a, 1, 1 << 30); break;
+        case OPT_SCORES: r->prob = args_choice(a, "logit|prob"); break;
     }
+}
+
+static void check(void * user, struct options * o, const struct args * a) {
+    const struct rerank * r = user;
     if (!r->query) usage_error(a->program, "no query: -q TEXT (see --help)");
-    options_end(o, a, argc, argv);
-    if (o->truncate == TRUNCATE_CHUNK) usage_error(a->program, "--truncate chunk is for mra-embed; use error or right");
     if (o->resume) usage_error(a->program, "--resume: the order is not known before the last document");
 }
 
+static void ready(struct stream * s) {
+    struct rerank * r = s->user;
+    const struct mra_model_info * info = &s->engine.info;
+    r->cosine = info->n_class < 1 || info->n_class > 2;
+    s->want.kind = r->cosine ? MRA_OUTPUT_POOLED : MRA_OUTPUT_CLASS;
+    s->rules.pairs = !r->cosine;
+    if (!r->cosine) return;
+    stream_default_prompt(s);
+    if (r->prob)
+        fatal(s->program,
+            "--scores prob: %s has no classifier with one or two labels; its cosines are not probabilities",
+            s->o->model);
+    fprintf(stderr, "%s: the model has %s: scores are cosines of embeddings\n", s->program,
+        info->n_class ? "more than two labels" : "no classifier");
+    if (!s->o->dry_run) embed_query(s);
+}
+
+static const struct program program = {
+    .name = "mra-rerank",
+    .usage = "-m MODEL -q QUERY [options] [DOCUMENT... | -f FILE | -]",
+    .about = "Sorts documents by their relevance for a query.",
+    .notes = notes,
+    .opts = opts,
+    .n_opt = sizeof(opts) / sizeof(opts[0]),
+    .option = option,
+    .check = check,
+    .ready = ready,
+    .on = { .record = on_record, .prepare = prepare, .collect = collect, .emit = emit, .end = end },
+};
+
 int main(int argc, char ** argv) {
-    struct args a = {
-        .program = "mra-rerank",
-        .usage = "-m MODEL -q QUERY [options] [DOCUMENT... | -f FILE | -]",
-        .opts = opts,
-        .n_opt = sizeof(opts) / sizeof(opts[0]),
-        .about = "Sorts documents by their relevance for a query.",
-        .common = common_options,
-        .n_common = n_common_options,
-    };
-    char help[4096];
-    snprintf(help, sizeof(help), "%s%s", notes, common_notes);
-    a.notes = help;
     struct rerank r = { 0 };
-    struct options o = options_default();
-    struct stream s;
-    parse(&r, &o, &a, argc, argv);
-    stream_open(&s, &a, &o);
-    r.cosine = s.info.n_class < 1 || s.info.n_class > 2;
-    s.user = &r;
-    s.want = (struct mra_output) { .kind = r.cosine ? MRA_OUTPUT_POOLED : MRA_OUTPUT_CLASS };
-    s.pairs = !r.cosine;
-    s.record = on_record;
-    s.prepare = prepare;
-    s.collect = collect;
-    s.emit = emit;
-    s.end = end;
-    if (r.cosine) {
-        if (r.prob)
-            fatal(a.program,
-                "--scores prob: %s has no classifier with one or two labels; its cosines are not probabilities",
-                o.model);
-        fprintf(stderr, "%s: the model has %s: scores are cosines of embeddings\n", a.program,
-            s.info.n_class ? "more than two labels" : "no classifier");
-        if (!o.dry_run) embed_query(&s);
-    }
-    const int code = stream_run(&s);
+    const int code = program_main(&program, &r, argc, argv);
     free(r.vector);
     return code;
 }

@@ -1,5 +1,5 @@
 // mra-tokenize: the tokens of a text, their ids and the bytes they stand for.
-#include "common/stream.h"
+#include "common/program.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,6 +25,7 @@ static const char notes[] = "output:\n"
 
 struct tokenize {
     bool count, ids;
+    const char * pair;
 };
 
 static uint32_t offset(const struct stream * s, const struct mra_token * t, uint32_t at) {
@@ -32,7 +33,7 @@ static uint32_t offset(const struct stream * s, const struct mra_token * t, uint
 }
 
 static void emit_json(struct stream * s, struct item * it) {
-    const struct mra_tokenizer * tok = mra_model_tokenizer(s->model);
+    const struct mra_tokenizer * tok = mra_model_tokenizer(s->engine.model);
     stream_json_head(s, it);
     sink_text(&s->out, "\"tokens\": [");
     for (size_t i = 0; i < it->list.n; i++) {
@@ -43,7 +44,7 @@ static void emit_json(struct stream * s, struct item * it) {
         sink_json(&s->out, word, n < sizeof(word) ? n : sizeof(word));
         if (t->text >= 0)
             sink_printf(&s->out, ", \"start\": %u, \"end\": %u", offset(s, t, t->start), offset(s, t, t->end));
-        if (it->rec.pair && t->text >= 0) sink_printf(&s->out, ", \"text\": %d", t->text);
+        if (it->pair && t->text >= 0) sink_printf(&s->out, ", \"text\": %d", t->text);
         sink_text(&s->out, "}");
     }
     sink_text(&s->out, "]");
@@ -52,7 +53,7 @@ static void emit_json(struct stream * s, struct item * it) {
 }
 
 static void emit_text(struct stream * s, struct item * it) {
-    const struct mra_tokenizer * tok = mra_model_tokenizer(s->model);
+    const struct mra_tokenizer * tok = mra_model_tokenizer(s->engine.model);
     for (size_t i = 0; i < it->list.n; i++) {
         const struct mra_token * t = &it->list.data[i];
         char word[512];
@@ -94,38 +95,36 @@ static void emit(struct stream * s, struct item * it) {
     }
 }
 
-int main(int argc, char ** argv) {
-    struct args a = {
-        .program = "mra-tokenize",
-        .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
-        .opts = opts,
-        .n_opt = sizeof(opts) / sizeof(opts[0]),
-        .about = "Tokens, ids and byte offsets of texts.",
-        .common = common_options,
-        .n_common = n_common_options,
-    };
-    char help[4096];
-    snprintf(help, sizeof(help), "%s%s", notes, common_notes);
-    a.notes = help;
-    struct tokenize t = { 0 };
-    const char * pair = NULL;
-    struct options o = options_default();
-    for (int id; (id = args_next(&a, argc, argv)) != -1;) {
-        switch (id) {
-            case OPT_PAIR: pair = a.value; break;
-            case OPT_COUNT: t.count = true; break;
-            case OPT_IDS: t.ids = true; break;
-            default: options_take(&o, &a, id);
-        }
+static void option(void * user, struct options * o, const struct args * a, int id) {
+    struct tokenize * t = user;
+    (void) o;
+    switch (id) {
+        case OPT_PAIR: t->pair = a->value; break;
+        case OPT_COUNT: t->count = true; break;
+        case OPT_IDS: t->ids = true; break;
     }
-    options_end(&o, &a, argc, argv);
-    if (o.truncate == TRUNCATE_CHUNK) usage_error(a.program, "--truncate chunk is for mra-embed; use error or right");
-    struct stream s;
-    stream_open(&s, &a, &o);
-    if (!o.max_tokens && o.truncate == TRUNCATE_ERROR && !o.dry_run) s.limit = INT32_MAX;
-    s.user = &t;
-    s.pairs = true;
-    s.pair = pair;
-    s.emit = emit;
-    return stream_run(&s);
+}
+
+static void ready(struct stream * s) {
+    const struct tokenize * t = s->user;
+    if (!s->o->max_tokens && s->o->truncate == TRUNCATE_ERROR && !s->o->dry_run) s->engine.limit = INT32_MAX;
+    s->rules.pairs = true;
+    s->rules.pair = t->pair;
+}
+
+static const struct program program = {
+    .name = "mra-tokenize",
+    .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
+    .about = "Tokens, ids and byte offsets of texts.",
+    .notes = notes,
+    .opts = opts,
+    .n_opt = sizeof(opts) / sizeof(opts[0]),
+    .option = option,
+    .ready = ready,
+    .on = { .emit = emit },
+};
+
+int main(int argc, char ** argv) {
+    struct tokenize t = { 0 };
+    return program_main(&program, &t, argc, argv);
 }

@@ -56,18 +56,15 @@ bool cuda_target_compute(ggml_backend_t cpu, struct ggml_cgraph * cg, int n_thre
 // one row of cells: the selection of topk-blocks alone
 static int select_by_topk(int32_t * idx, float * x, int n, int m) {
     int32_t out[8192];
-    struct mra_node p = {
-        .magic = MRA_MAGIC, .kind = MRA_KIND_TOPK_BLOCKS, .rule = n % 2 ? MRA_RULE_MU : MRA_RULE_ROW
+    struct mra_node p = { .magic = MRA_MAGIC, .kind = MRA_KIND_TOPK_BLOCKS, .n_fixed = 1 };
+    p.u.topk_blocks = (struct mra_topk_blocks_node) {
+        .level = { .n_q = 1, .n_k = n, .h = 1, .g = 1 },
+        .rule = n % 2 ? MRA_RULE_MU : MRA_RULE_ROW,
+        .take.count = m,
+        .cap = m < 1 ? 1 : mra_min(m, n),
+        .slots = 1,
     };
-    p.u.topk_blocks.shape = (struct mra_node_shape) { 1, 1, 0, 0 };
-    p.u.topk_blocks.n_q = 1;
-    p.u.topk_blocks.n_k = n;
-    p.u.topk_blocks.count = m;
-    p.u.topk_blocks.slots = 1;
-    const int64_t cap = m < 1 ? 1
-        : m < n               ? m
-                              : n,
-                  bytes = (2 + cap + MRA_TOPK_SLACK + mra_topk_blocks_keys(p.rule, n, n)) * 4;
+    const int64_t bytes = mra_topk_layout_of(&p.u.topk_blocks, 1, n).words * (int64_t) sizeof(int32_t);
     if (bytes > (int64_t) sizeof(out)) return -1;
     const struct mra_tensor dst = { (char *) out, MRA_TENSOR_I32, { bytes / 4, 1, 1, 1 }, { 4, bytes, bytes, bytes } };
     const struct mra_tensor src = { (char *) x, MRA_TENSOR_F32, { n, 1, 1, 1 }, { 4, 4 * n, 4 * n, 4 * n } };
@@ -108,8 +105,11 @@ static void check_traffic(void) {
 }
 
 void cuda_target_summary(void) {
-    static const char * const name[MRA_KIND_COUNT] = { "ggml's", "pool", "block-score", "topk-blocks", "coarse-state",
-        "pack", "block-sparse-attn", "attn", "scratch", "linear", "norm" };
+    static const char * const name[MRA_KIND_COUNT] = { "ggml's",
+#define ROW(kind, word, name) name,
+        MRA_NODE_KINDS(ROW)
+#undef ROW
+    };
     printf("CUDA on the host, as sm_%d%s:", mra_host_arch() / 10, mra_host_checks() ? ", checked" : "");
     for (int i = 0; i < MRA_KIND_COUNT; i++)
         if (n_emulated[i] + n_on_cpu[i]) printf(" %s %d/%d", name[i], n_emulated[i], n_emulated[i] + n_on_cpu[i]);

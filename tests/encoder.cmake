@@ -15,6 +15,8 @@ endfunction()
 
 mra_encoder_test(test-encoder ${CMAKE_CURRENT_LIST_DIR}/golden/models)
 target_sources(test-encoder PRIVATE ${CMAKE_CURRENT_LIST_DIR}/encoder-golden.c)
+mra_encoder_test(test-encoder-api ${CMAKE_CURRENT_LIST_DIR}/golden/models)
+target_sources(test-encoder-api PRIVATE ${CMAKE_CURRENT_LIST_DIR}/encoder-golden.c)
 mra_encoder_test(test-model-errors ${CMAKE_CURRENT_LIST_DIR}/golden/models)
 mra_encoder_test(test-encoder-example ${CMAKE_CURRENT_LIST_DIR}/golden/models/roberta.gguf)
 if (TARGET mra-quantize)

@@ -4,7 +4,7 @@
 #include "fake-queue.h"
 
 #include "../ggml-mra/src/backend.h"
-#include "../ggml-mra/src/node.h"
+#include "../ggml-mra/src/op-pack.h"
 
 #include <stdlib.h>
 

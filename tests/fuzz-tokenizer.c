@@ -53,6 +53,41 @@ static void run(const struct mra_tokenizer * tok, const char * text, size_t n, u
     free(exact);
 }
 
+#define MAX_SMALL 8
+
+static size_t take_numbers(struct reader * r, int32_t * to, int32_t low) {
+    const size_t n = take(r) % MAX_SMALL;
+
+    for (size_t i = 0; i < n; i++) { to[i] = low + take(r) % 64; }
+    return n;
+}
+
+// all of it arbitrary, in memory of the caller's
+struct settings_data {
+    int32_t normalize[MAX_SMALL], split[MAX_SMALL], ids[2][MAX_SMALL], types[2][MAX_SMALL];
+    struct mra_added added[MAX_SMALL];
+};
+
+static struct mra_settings take_settings(struct reader * r, struct settings_data * d) {
+    struct mra_settings s = { .normalize = d->normalize, .split = d->split, .added = d->added };
+    struct mra_template * const templates[] = { &s.single, &s.pair };
+
+    s.n_normalize = take_numbers(r, d->normalize, 0);
+    s.n_split = take_numbers(r, d->split, 0);
+    s.n_added = take(r) % MAX_SMALL;
+    for (size_t i = 0; i < s.n_added; i++) { d->added[i] = (struct mra_added) { take(r) % 64, take(r) % 65 }; }
+    for (int k = 0; k < 2; k++) {
+        templates[k]->n = take_numbers(r, d->ids[k], -2);
+        templates[k]->ids = d->ids[k];
+        templates[k]->types = d->types[k];
+        take_numbers(r, d->types[k], 0);
+    }
+    s.unk = (int8_t) take(r);
+    s.max_word_chars = take(r);
+    s.trim_offsets = take(r) & 1;
+    return s;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
     struct reader r = { data, size };
     struct mra_str tokens[MAX_ITEMS], merges[MAX_ITEMS];
@@ -81,6 +116,10 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
         r.p += v.n_charsmap;
         r.n -= v.n_charsmap;
     }
+    struct settings_data parts = { 0 };
+    const bool has_settings = take(&r) & 1;
+    const struct mra_settings settings = has_settings ? take_settings(&r, &parts) : (struct mra_settings) { 0 };
+    v.settings = has_settings ? &settings : NULL;
     struct mra_error err;
     struct mra_tokenizer * tok = mra_tokenizer_create(&v, &err);
     for (unsigned flags = 0; tok && flags < 8; flags++) { run(tok, (const char *) r.p, r.n, flags); }

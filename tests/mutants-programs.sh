@@ -3,7 +3,7 @@
 # usage: mutants-programs.sh SOURCE BUILD [WORD]   BUILD: a complete build, only its ggml is reused; WORD: only lines that have it
 set -u
 src=$(cd "$1" && pwd); build=$(cd "$2" && pwd); work=$build/mutants-programs
-targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize program-check"
+targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize program-check fail-strdup"
 mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
 cp -rp "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 cmake --install "$build" --prefix "$work/usr" >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
@@ -25,49 +25,83 @@ while IFS='|' read part file from to; do # \| is a bar of the source
     else echo "NO BUILD   $file: $from -> $to"; survived=$((survived + 1)); fi
     cp "$work/saved" "$work/$file"
 done <<'LIST'
-streams |common/stream.c|&it->rec, s->n_items == 0, &err|&it->rec, true, &err
-streams |common/stream.c|stop = 1;|stop = 0;
-streams |common/stream.c|interrupted() ? 130|interrupted() ? 0
-streams |common/stream.c|n_failed ? 3 : 0|0
-streams |common/encode.c|qsort(order, (size_t) n, sizeof(*order), by_length);|qsort(s->items, (size_t) n, sizeof(*s->items), by_length); (void) 0;
-streams |common/encode.c|row += n_rows;|row += 0;
-streams |common/input.c|if (n > 0 && line[n - 1] == '\\r') n--;|
-streams |common/input.c|{ line += 3; n -= 3; }|{ }
-streams |common/input.c|(in->ended && in->n > in->at)|0
+streams |common/stream.c|input_next(&s->in, &it->rec, first, &err)|input_next(&s->in, &it->rec, true, &err)
+streams |common/signals.c|stop = 1;|stop = 0;
+streams |common/report.c|interrupted() ? 130|interrupted() ? 0
+streams |common/report.c|n_failed ? 3 : 0|n_failed ? 0 : 0
+streams |common/encode.c|x += n_rows * r.n_cols;|x += 0;
+streams |common/input.c|if (*n > 0 && s[*n - 1] == '\\r') --*n;|
+streams |common/input.c|*s += 3;|*s += 0;
+streams |common/reader.c|(r->ended && r->n > r->at)|0
 streams |common/input.c|while (in->kind == INPUT_JSONL && is_blank(line, n))|while (0)
-streams |common/input.c|"\\"text\\" is not a string" : |"" : 
-streams |common/json.c|if (c.s < c.end) { bad|if (0) { bad
-streams |common/json.c|s += 6; }|}
+streams |common/record.c|"\\"%.100s\\" is not a string" : |"%.1s" : 
+streams |common/record.c|!json_is_integer(v[0])|*v[0].s == '{'
+streams |common/record.c|has_id && !json_is_utf8(v[0])|0
+streams |common/json.c|if (c.s < c.end) {|if (0) {
+streams |common/json.c|            s += 6;|
 streams |common/resume.c|if (in.buf[in.at - 1] != '\\n') break;|
-streams |common/resume.c|mark(s, at,|mark(s, at + 1,
-streams |common/resume.c|if (s->finished[r->line] != |if (0 \|\| 0 != 
+streams |common/resume.c|"line", at,|"line", at + 1,
+streams |common/resume.c|if (found->id != mark.id) {|if (0) {
 streams |common/output.c|if (f < 0) {|if (1) {
 streams |common/output.c|if (!isatty(STDERR_FILENO)) return;|
-failures|common/sink.c|s->error = errno; cut(s, done);|s->error = errno;
+failures|common/sink.c|            cut(s, done);|
 failures|common/stream.c|const int error = s->out.error;|const int error = 0;
 failures|common/sink.c|s->error == EPIPE) return true;|0) return true;
-failures|common/stream.c|sigaction(SIGPIPE, &ignore, NULL);|
-failures|common/encode.c|if (s->o->truncate == TRUNCATE_ERROR) { too_long|if (0) { too_long
-failures|common/encode.c|const int64_t a = body*i/it->n_seq, b =|const int64_t a = body*i/it->n_seq + 9*(i > 0), b =
+failures|common/signals.c|sigaction(SIGPIPE, &ignore, NULL);|
+failures|common/window.c|if (rules->truncate == TRUNCATE_ERROR) {|if (0) {
+failures|common/window.c|const int64_t a = body * i / it->n_seq, b =|const int64_t a = body * i / it->n_seq + 9 * (i > 0), b =
 failures|common/encode.c|it->max_err = fmax(it->max_err, fabs(d));|
-failures|common/estimate.c|n <= 1024)|n <= 0)
-failures|embed.c|it->seqs[i].n*p/parts), b|it->seqs[i].n*p/parts + 9*(p > 0)), b
-formats |embed-output.c|nan_row[c] = NAN|nan_row[c] = 0
-formats |embed-output.c|e->n_rows : it->rec.line - 1;|e->n_rows : it->rec.line;
-formats |embed-output.c|npy_header(e, (s->out.offset|npy_header(e, 1 + (s->out.offset
+failures|common/engine.c|e->params.stop = stop;|
+failures|common/engine.c|e->said_approximate = true;|
+failures|common/engine.c|if (c->exact \|\| c->trained|if (c->trained
+failures|common/stream.c|n_tokens < s->o->batch_tokens|n_tokens < 8 * s->o->batch_tokens
+failures|embed.c|n * p / parts), b|n * p / parts + 9 * (p > 0)), b
+failures|embed.c|e->chunk ? MRA_OUTPUT_SPANS : MRA_OUTPUT_POOLED|MRA_OUTPUT_POOLED
+formats |embed-output.c|row[c] = NAN|row[c] = 0
+formats |embed-output.c|e->n_rows : it->rec.number - 1;|e->n_rows : it->rec.number;
+formats |embed-output.c|npy_header(head, "<f4", (s->out.offset|npy_header(head, "<f4", 1 + (s->out.offset
 formats |embed.c|memcpy(r->data, rows, |memcpy(r->data, rows + 1, 
-formats |embed.c|e->normalize > 0 && i|0 && i
-formats |common/stream.c|memcpy(p, prefix, n);|memset(p, ' ', n);
-formats |common/encode.c|r->pair, r->n_pair, MRA_TOKENIZE_ADD_SPECIAL|NULL, 0, MRA_TOKENIZE_ADD_SPECIAL
+formats |embed.c|.normalize = e->normalize,|
+formats |embed.c|.n_dims = e->dims,|
+formats |common/window.c|memcpy(p, rules->prefix, n);|memset(p, ' ', n);
+formats |common/window.c|it->pair, n_pair,|NULL, 0,
+basics  |common/window.c|it->pair = own ? r->pair : rules->pair;|it->pair = own ? r->pair : NULL;
+basics  |common/engine.c|use --device cpu or auto", o->device|use --device cpu or auto", o->model
 basics  |rerank.c|x->score > y->score ? -1 : 1|x->score < y->score ? -1 : 1
-basics  |rerank.c|qsort(r->hits, r->n_hits, sizeof(*r->hits), compare);
-basics  |rerank.c|normalize(x, rows, (int) n_cols);|memcpy(x, rows, (size_t) n_cols*4);
+basics  |rerank.c|qsort(r->hits, r->n_hits, sizeof(*r->hits), compare);|
+basics  |rerank.c|normalize(x, rows, (int) n_cols);|memcpy(x, rows, (size_t) n_cols * 4);
 basics  |fill-mask.c|best[j - 1].logit < rows[i]|best[j - 1].logit > rows[i]
 basics  |fill-mask.c|found = j;|found = -1;
 basics  |classify.c|x[order[j - 1]] < x[i]|x[order[j - 1]] > x[i]
-basics  |classify.c|exp(x[i] - max)/sum|exp(x[i] - max)
+basics  |classify.c|exp(x[i] - max) / sum|exp(x[i] - max)
 basics  |classify.c|info->problem == MRA_PROBLEM_MULTI|0
-basics  |common/options.c|same_file(o->file, o->out) \|\||0 \|\|
+basics  |common/options.c|same = same \|\| same_file(o->input.names[i], o->out);|
+inputs  |common/input.c|if (line == 1) skip_mark(&row, &n);|
+inputs  |common/input.c|in->columns = (struct csv_columns) { 0 };|
+inputs  |common/input.c|in->line = 0;|
+inputs  |common/input.c|r->number = ++in->number;|r->number = r->line;
+inputs  |common/reader.c|CSV_CLOSED : CSV_QUOTED|CSV_QUOTED : CSV_QUOTED
+inputs  |common/reader.c|r->escaped = ch == '\\\\';|r->escaped = false;
+inputs  |common/reader.c|r->in_array && !r->closed ?|0 ?
+inputs  |common/csv.c|counts[1] > counts[0] ? 1 : 0|0
+inputs  |common/csv.c|(++s == end \|\| *s != '"')|++s
+inputs  |common/source.c|s->inside ? failed(|0 ? failed(
+inputs  |common/source.c|if (inflateReset(z) != Z_OK) return false;|
+inputs  |common/source.c|if (memchr(to, 0, *n))|if (0)
+inputs  |common/source.c|if (m == MATCH_YES) return failed|if (0) return failed
+inputs  |common/record.c|if (memchr(text, 0, n)) {|if (0) {
+inputs  |common/path-list.c|d->d_name[0] != '.'|d->d_name[1] != 0
+inputs  |common/path-list.c|S_ISDIR(link.st_mode)|S_ISDIR(st.st_mode)
+inputs  |common/path-list.c|? below : name|? name : name
+inputs  |common/resume.c|if (line < 0) return|if (0) return
+inputs  |common/stream.c|if (same_file(s->in.o.names[i], s->o->out))|if (0)
+endings |common/zip.c|put(p, at + size, 8)|put(p, at, 8)
+endings |common/zip.c|to = put(to, e->crc, 4);|to = put(to, 0, 4);
+endings |embed-npz.c|n > drop ? n - drop : 0;|n - 1;
+endings |common/sink.c|if (s->error) s->lost = s->error;|
+endings |embed-output.c|if (*text == '"') sink_text(out, "\\"");|
+endings |embed-format.c|if (asked && ending == ENDING_OTHER)|if (asked)
+endings |common/program.c|if (ending == ENDING_JSONL) o->json = true;|
 basics  |common/args.c|i < n_opt && i < MAX_OPTS|i < a->n_opt && i < MAX_OPTS
 LIST
 echo "mutants: $caught caught, $survived not caught"

@@ -53,17 +53,18 @@ test-attn   |pack.c|if (ith == 0) atomic_store_explicit|if (0) atomic_store_expl
 test-attn   |node.c|lq = n_q == n_k ? lk : r.n_q;|lq = r.n_q;
 test-golden |cpu/columns.inc|w->x0 + i, w->x0 + i + 1);|w->x0, w->x0 + 1);
 test-golden |mra-attn.c|(uint16_t) (i ? 0 : a->first_n)|0
-test-linear |cpu/linear.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
-test-linear |cpu/linear.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
-test-linear |cpu/linear.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
-test-linear |cpu/linear.inc|d_x_at(&s, i, l*GROUPS, a->k)|d_x_at(&s, i, 0, a->k)
-test-linear |cpu/linear.inc|if (first) UNROLL for (int m = 0; m < ROWS_I; m++)|if (0) UNROLL for (int m = 0; m < ROWS_I; m++)
-test-linear |cpu/linear-w.inc|const v16 ratio = (int16_t) ratios[b] - (v16){0};|const v16 ratio = (int16_t) ratios[0] - (v16){0};
-test-linear |cpu/linear-w.inc|MAGIC_I - V_BIAS*sum|MAGIC_I - sum
-test-linear |cpu/linear-w.inc|if (col >= w->n) {|if (0) {
-test-linear |cpu/linear-w.inc|(nibbles[i] >> 4) - 8|(nibbles[i] >> 4)
-test-linear |cpu/linear-w.inc|(size_t) k0*w->row_bytes/k;|0;
-test-linear |cpu/linear-x.inc|*d_x_at(s, i, c/group, k) =|*d_x_at(s, i, 0, k) =
+test-linear |cpu/linear-y.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
+test-linear |cpu/linear-y.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
+test-linear |cpu/linear-y.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
+test-linear |cpu/linear.inc|group_at(i, l * GROUPS, k)|group_at(i, 0, k)
+test-linear |cpu/linear-tile.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j * VL);|v_load(t->f + m * PANEL + j * VL);
+test-linear |cpu/linear-tile.inc|sum_x[g * ROWS_I + m]|sum_x[g * ROWS_I]
+test-linear |cpu/linear-w12.inc|(int16_t) ratios[b]|(int16_t) ratios[0]
+test-linear |cpu/linear-w8.inc|-V_BIAS * sum|-sum
+test-linear |cpu/linear-w8.inc|* -scale_min|* scale_min
+test-linear |cpu/linear-w8.inc|(nibbles[i] >> 4) - 8|(nibbles[i] >> 4)
+test-linear |cpu/linear-w.inc|(size_t) k0 * w->row_bytes / k;|0;
+test-linear |cpu/linear-x.inc|const size_t at = group_at(i, b, k);|const size_t at = group_at(i, 0, k);
 test-linear |cpu/norm.inc|for (int c = whole; c < n; c++) var +=|for (int c = n; c < n; c++) var +=
 test-linear |linear.c|w[i]   = weights_of(t, p->u.linear.bias >> i & 1 ? bias[n_bias++] : NULL, first);|w[i]   = weights_of(t, p->u.linear.bias >> i & 1 ? bias[n_bias] : NULL, first);
 test-linear |linear.c|if (!prepared) kern->linear_x|if (!prepared && i0 == 0) kern->linear_x

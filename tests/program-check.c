@@ -1,6 +1,6 @@
 // What test-programs.sh cannot do in sh:
 //   program-check json FILE              FILE is one JSON value
-//   program-check jsonl FILE N           FILE is N lines, each a JSON object
+//   program-check jsonl FILE N           FILE is N lines, each a JSON object, all of it UTF-8
 //   program-check npy FILE ROWS COLS     shape and, as its last line of output, the number of rows with NaN
 //   program-check same A.npy B.npy TOL   equal shapes, largest difference at most TOL
 //   program-check cosine GOLDEN OUT MIN  embeddings of OUT (JSON Lines) against minilm.json
@@ -14,6 +14,7 @@
 #include "gguf-edit.h"
 
 #include "../examples/common/npy.h"
+#include "../examples/common/utf8-length.h"
 
 #include <cjson/cJSON.h>
 
@@ -63,6 +64,10 @@ static int check_json(const char * path) {
 static int check_jsonl(const char * path, int n) {
     char * s = read_all(path);
     int got = 0;
+    for (size_t i = 0, len, size = strlen(s); i < size; i += len) {
+        len = utf8_length((const unsigned char *) s + i, size - i);
+        if (len == 0) DIE("%s: byte %zu is not UTF-8", path, i);
+    }
     for (char *line = s, *end; *line; line = end + 1, got++) {
         end = strchr(line, '\n');
         if (!end) DIE("%s: no newline at the end of line %d", path, got + 1);

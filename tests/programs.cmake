@@ -5,7 +5,9 @@ if (TARGET mra-embed)
     target_compile_definitions(program-check PRIVATE _GNU_SOURCE)
     target_link_libraries(program-check PRIVATE mra-harness gguf-edit PkgConfig::CJSON m)
     set_target_properties(program-check PROPERTIES LINKER_LANGUAGE CXX)
-    foreach(part basics streams failures formats)
+    add_library(fail-strdup MODULE ${CMAKE_CURRENT_LIST_DIR}/fail-strdup.c) # beside program-check, which is how test-programs.sh finds it
+    set_target_properties(fail-strdup PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+    foreach(part basics streams inputs failures formats endings)
         add_test(NAME programs-${part} COMMAND ${CMAKE_CURRENT_LIST_DIR}/test-programs.sh ${part} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${CMAKE_CURRENT_LIST_DIR}/golden
             ${CMAKE_CURRENT_BINARY_DIR}/programs-${part} $<TARGET_FILE:program-check>)
         set_tests_properties(programs-${part} PROPERTIES TIMEOUT 300)

@@ -10,4 +10,12 @@ if (Python3_FOUND)
         add_test(NAME python-${name} COMMAND ${venv}/bin/python -B ${PROJECT_SOURCE_DIR}/tests/test_${name}.py)
         set_tests_properties(python-${name} PROPERTIES FIXTURES_REQUIRED python TIMEOUT 300)
     endforeach()
+    add_test(NAME python-convert_tokenizer
+        COMMAND ${venv}/bin/python -B ${PROJECT_SOURCE_DIR}/tests/test_convert_tokenizer.py $<TARGET_FILE:tokenizer-pipe>)
+    set_tests_properties(python-convert_tokenizer PROPERTIES FIXTURES_REQUIRED python TIMEOUT 300)
+    if (TARGET mra-embed)
+        add_test(NAME python-convert_programs
+            COMMAND ${venv}/bin/python -B ${PROJECT_SOURCE_DIR}/tests/test_convert_programs.py $<TARGET_FILE_DIR:mra-embed>)
+        set_tests_properties(python-convert_programs PROPERTIES FIXTURES_REQUIRED python TIMEOUT 300)
+    endif()
 endif()

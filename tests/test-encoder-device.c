@@ -40,7 +40,7 @@ int main(int argc, char ** argv) {
                         { .n = 5, .ids = ids + 9 } };
                     struct mra_context_params p = mra_context_params_default();
                     p.n_threads = 1;
-                    p.n_chunk = chunk;
+                    p.n_ffn_rows = chunk;
                     p.profile = k == 1;
                     p.ggml_dense = true; // as a device computes them
                     const char * device = k % 2 ? "gpu" : "FAKE0";

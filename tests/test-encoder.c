@@ -1,5 +1,5 @@
 // The encoder against the outputs of transformers (golden/models), and what must not change a result: batches, packing,
-// chunks, threads, copies of the weights, fused weights, and the way tokens are given.
+// feed-forward rows, threads, copies of the weights, fused weights, and the way tokens are given.
 #include "encoder-golden.h"
 #include "gguf-edit.h"
 
@@ -64,12 +64,12 @@ static void check_invariance(const struct golden * g) {
     struct mra_context_params p = threads(1);
     const struct {
         const char * what;
-        int n_batch, n_chunk;
-    } cut[] = { { "a sequence per pass", 1, 512 }, { "passes of 40", 40, 512 }, { "chunks of 7", 8192, 7 },
-        { "chunks of 1", 64, 1 }, { "chunks of 33", 8192, 33 } };
+        int n_batch, n_ffn_rows;
+    } cut[] = { { "a sequence per pass", 1, 512 }, { "passes of 40", 40, 512 }, { "feed-forward rows of 7", 8192, 7 },
+        { "feed-forward rows of 1", 64, 1 }, { "feed-forward rows of 33", 8192, 33 } };
     for (size_t i = 0; i < sizeof(cut) / sizeof(cut[0]); i++) {
         p.n_batch = cut[i].n_batch;
-        p.n_chunk = cut[i].n_chunk;
+        p.n_ffn_rows = cut[i].n_ffn_rows;
         float * x = encode_new(g->model, p, g->seqs, g->n_seq, tokens());
         const double e = max_diff(base, x, n);
         const bool whole = mra_model_info(g->model).n_embd % 32 == 0 &&
@@ -282,10 +282,10 @@ static void check_attention(const struct golden * g) {
     float * all[] = { exact, cols, full, fine, mra2, half };
     for (int i = 0; i < 6; i++) free(all[i]);
 
-    // passes, chunks and parts of the long one
+    // passes, feed-forward rows and parts of the long one
     struct mra_context_params p = threads(1);
     p.profile = true;
-    p.n_chunk = 100;
+    p.n_ffn_rows = 100;
     struct mra_context * ctx = context(m, p);
     encode(ctx, seqs, 3, tokens());
     const struct mra_stats s = mra_context_stats(ctx);
@@ -397,7 +397,7 @@ static void check_requests(const struct golden * g) {
     p[0].n_threads = -1;
     p[1].n_threads = 100000;
     p[2].n_batch = -1;
-    p[3].n_chunk = -1;
+    p[3].n_ffn_rows = -1;
     p[4].attention = (enum mra_attention) 5;
     p[5].attn.budget = 0;
     for (int i = 0; i < 6; i++) {

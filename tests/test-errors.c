@@ -2,6 +2,11 @@
 // what comes from data - lengths, starts - is cut to what the tensors hold.
 #include "harness.h"
 
+#include "../ggml-mra/src/node.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
 static struct graph g;
 static struct ggml_tensor * t4(enum ggml_type type, int64_t a, int64_t b, int64_t c, int64_t d) {
     return ggml_new_tensor_4d(g.ctx, type, a, b, c, d);
@@ -184,6 +189,176 @@ static void test_wild_data(void) {
     free(data);
 }
 
+// pointers that must not be NULL
+static void test_null(void) {
+    struct mra_attn_params p = mra_attn_params_default();
+    const struct mra_level l = { 90, 90, 32, 32, 0, 0 };
+    struct ggml_tensor *x = f4(64, 90, 2, 1), *means = f4(64, 3, 2, 1), *s = f4(3, 3, 2, 1), *w = f4(64, 1, 1, 1),
+                       *list = t4(GGML_TYPE_I32, 3 + 1 + 5, 2, 1, 1), *starts = t4(GGML_TYPE_I32, 2, 1, 1, 1);
+    const struct mra_dense dense = { f4(64, 20, 1, 1), NULL };
+    struct mra_error err = { 0 };
+    REJECT("settings are NULL", ggml_mra_attn(g.ctx, x, x, x, NULL, NULL, &err));
+    REJECT("settings are NULL", ggml_mra_attn_packed(g.ctx, x, x, x, starts, 50, NULL, &err));
+    REJECT("context is NULL", ggml_mra_attn(NULL, x, x, x, NULL, &p, &err));
+    REJECT("context is NULL", ggml_mra_attn_packed(NULL, x, x, x, starts, 50, &p, &err));
+    p = mra_attn_params_mra2(.2f);
+    REJECT("context is NULL", ggml_mra_attn(NULL, x, x, x, NULL, &p, &err));
+    REJECT("context is NULL", ggml_mra_pool(NULL, x, NULL, 32, MRA_POOL_MEAN, true, &err));
+    REJECT("context is NULL", ggml_mra_block_score(NULL, means, means, NULL, NULL, NULL, l, 1, &err));
+    REJECT("context is NULL", ggml_mra_topk_blocks(NULL, s, NULL, NULL, l, MRA_RULE_MU, 2, 0, 0, &err));
+    REJECT("context is NULL", ggml_mra_coarse_state(NULL, s, NULL, list, means, NULL, NULL, l, &err));
+    REJECT("context is NULL", ggml_mra_block_sparse_attn(NULL, x, x, x, list, NULL, NULL, 32, 32, 0, 0, &err));
+    REJECT("context is NULL", ggml_mra_linear(NULL, x, &dense, 1, false, NULL, 1, &err));
+    REJECT("weights are NULL", ggml_mra_linear(g.ctx, x, NULL, 1, false, NULL, 1, &err));
+    REJECT("context is NULL", ggml_mra_norm(NULL, x, w, w, 1e-5f, &err));
+    CHECK(!ggml_mra_pool(g.ctx, NULL, NULL, 32, MRA_POOL_MEAN, true, NULL), "x NULL and err NULL");
+    p = mra_attn_params_default();
+    CHECK(mra_attn_params_parse(&p, NULL, &err) == MRA_ERR_ARG, "frame NULL");
+    CHECK(mra_attn_params_parse(NULL, "exact", &err) == MRA_ERR_ARG, "settings NULL");
+    CHECK(mra_attn_work(NULL, 90, 90) < 0, "work of NULL");
+    CHECK(!ggml_mra_is_node(NULL) && !ggml_mra_op_name(NULL), "NULL is no node of ours");
+}
+
+// A kind that this library does not know: no node is made, and one whose parameters were overwritten gives NaN.
+static void test_unknown_kind(void) {
+    static const uint8_t kinds[] = { MRA_KIND_NONE, MRA_KIND_COUNT, 255 };
+    float * data = data_new(DATA_NORMAL, 40, 32, 5);
+    for (size_t i = 0; i < sizeof(kinds); i++) {
+        struct ggml_tensor * x = f4(32, 40, 1, 1);
+        const struct mra_sources src = { .fixed = { x } };
+        REJECT("unknown kind",
+            mra_node_new(g.ctx, GGML_TYPE_F32, x->ne, &src, (struct mra_node) { .kind = kinds[i] }, &err));
+        struct graph r = graph_new();
+        struct mra_error err = { 0 };
+        struct ggml_tensor * o = ggml_mra_pool(
+            r.ctx, graph_heads(&r, GGML_TYPE_F32, 32, 40, 1, 1, data, 0), NULL, 4, MRA_POOL_MEAN, true, &err);
+        struct mra_node p = mra_node_get(o);
+        p.kind = kinds[i];
+        mra_node_set(o, p);
+        float * a = graph_run(&r, o, 2);
+        bool all = a != NULL;
+        for (int j = 0; all && j < 10 * 32; j++) all = isnan(a[j]);
+        CHECK(all, "kind %d: a result that looks like one", kinds[i]);
+        free(a);
+        graph_free(&r);
+    }
+    free(data);
+}
+
+// counts as large as the tensors may be: sizes are computed without overflow
+static void test_huge_counts(void) {
+    enum { N = (1 << 30) - 16 }; // 4*(N + 16) is 2^32
+    struct mra_attn_params p = mra_attn_params_default();
+    struct mra_error err = { 0 };
+    p.block = 16;
+    p.counts[0] = p.counts[1] = INT32_MAX;
+    struct ggml_tensor *q = f4(8, 64, 1, 1), *k = f4(8, N, 1, 1);
+    struct ggml_tensor * o = ggml_mra_attn(g.ctx, q, k, k, NULL, &p, &err);
+    CHECK(o, "huge counts: %s", err.msg);
+    // 4 bytes for each logit of the smallest group, and for K and V what their statistics take
+    CHECK(o && o->src[3]->ne[0] >= (int64_t) 8 * 4 * N, "huge counts: %lld bytes",
+        o ? (long long) o->src[3]->ne[0] : 0LL);
+    CHECK(mra_attn_work(&p, N, N) == 1, "work of huge counts");
+}
+
+// Cell lists are data: whatever they hold, nothing outside the tensors is read or written.
+enum { LIST_N = 70, LIST_ROWS = 5, LIST_CAP = 9, LIST_WORDS = LIST_ROWS + 1 + LIST_CAP };
+static const int32_t hostile[][LIST_WORDS] = {
+    { 0, 1000000000, 1000000000, 3, 4, 5, 0, 1, 2, 3, 4, 0, 1, 2, 3 }, // offsets far behind the end
+    { INT32_MIN, INT32_MAX, INT32_MIN, INT32_MAX, -1, 9, 0, 1, 2, 3, 4, 0, 1, 2, 3 },
+    { 9, 0, 9, 0, 9, 0, 0, 1, 2, 3, 4, 0, 1, 2, 3 }, // every other row has all, or less than none
+    { 0, 9, 9, 9, 9, 9, 0, 1, 1, 0, 4, 4, 2, 1, 0 }, // columns that do not ascend
+    { 0, 2, 4, 6, 8, 9, 0, 100000000, -100000000, 1, INT32_MAX, INT32_MIN, -1, 5, 4 },
+    { 0, 9, 0, 9, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0 }, // more cells than a row can have
+};
+
+static void test_hostile_lists(void) {
+    const struct mra_level l = { LIST_N, LIST_N, 16, 16, 0, 0 }, child = { LIST_N, LIST_N, 4, 4, 16, 16 };
+    float * data = data_new(DATA_NORMAL, LIST_N, 32, 5);
+    for (size_t i = 0; i < sizeof(hostile) / sizeof(hostile[0]); i++)
+        for (int rule = 0; rule < 3; rule++) {
+            struct graph r = graph_new();
+            struct mra_error err = { 0 };
+            struct ggml_tensor *x = graph_heads(&r, GGML_TYPE_F32, 32, LIST_N, 1, 1, data, 0),
+                               *list = graph_input(&r, GGML_TYPE_I32, LIST_WORDS, 1, 1, 1, hostile[i]);
+            float * a = graph_run(
+                &r, ggml_mra_block_sparse_attn(r.ctx, x, x, x, list, NULL, NULL, 16, 16, 0, 2, &err), 2);
+            CHECK(a && max_error(a, a, LIST_N * 32) == 0, "block_sparse_attn over list %zu: %s", i, err.msg);
+            free(a);
+            struct ggml_tensor *mean = ggml_mra_pool(r.ctx, x, NULL, 16, MRA_POOL_MEAN, true, &err),
+                               *fine = ggml_mra_pool(r.ctx, x, NULL, 4, MRA_POOL_MEAN, true, &err);
+            struct ggml_tensor * s = ggml_mra_block_score(r.ctx, mean, mean, NULL, NULL, NULL, l, 1, &err);
+            a = graph_run(&r, ggml_mra_coarse_state(r.ctx, s, NULL, list, mean, NULL, NULL, l, &err), 2);
+            CHECK(a, "coarse_state over list %zu: %s", i, err.msg);
+            free(a);
+            s = ggml_mra_block_score(r.ctx, fine, fine, NULL, list, NULL, child, 1, &err);
+            struct ggml_tensor * t = ggml_mra_topk_blocks(r.ctx, s, list, NULL, child, rule, 7, 0, 0, &err);
+            int32_t * ids = graph_run(&r, t, 2);
+            CHECK(ids, "topk_blocks over list %zu: %s", i, err.msg);
+            for (int row = 0; ids && row < 18; row++)
+                CHECK(ids[row] >= 0 && ids[row] <= ids[row + 1] && ids[row + 1] <= t->ne[0] - 19,
+                    "topk_blocks over list %zu: row %d is [%d, %d)", i, row, ids[row], ids[row + 1]);
+            free(ids);
+            graph_free(&r);
+        }
+    free(data);
+}
+
+// memory for t that ends where no memory is; returns what to unmap, *n bytes of it
+static void * guarded(struct ggml_tensor * t, size_t * n) {
+    const size_t page = (size_t) sysconf(_SC_PAGESIZE), bytes = MRA_ROUND_UP(ggml_nbytes(t), page);
+    char * mem = mmap(NULL, bytes + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mem == MAP_FAILED || mprotect(mem + bytes, page, PROT_NONE)) exit(2);
+    t->data = mem + bytes - ggml_nbytes(t);
+    *n = bytes + page;
+    return mem;
+}
+
+// A row of the parents names cell 0 again and again: more sort keys than a row of cells can have.
+static void test_full_keys(void) {
+    enum { CAP = 300 };
+    const struct mra_level child = { LIST_N, LIST_N, 4, 4, 16, 16 };
+    for (int rule = 0; rule < 3; rule++) {
+        struct mra_error err = { 0 };
+        struct ggml_tensor *s = f4(16, CAP, 1, 1), *list = t4(GGML_TYPE_I32, LIST_ROWS + 1 + CAP, 1, 1, 1);
+        struct ggml_tensor * t = ggml_mra_topk_blocks(g.ctx, s, list, NULL, child, rule, 7, 0, 0, &err);
+        CHECK(t, "topk_blocks: %s", err.msg);
+        if (!t) return;
+        struct ggml_tensor * all[] = { s, list, t->view_src };
+        void * mem[3];
+        size_t n[3];
+        for (int i = 0; i < 3; i++) mem[i] = guarded(all[i], &n[i]);
+        for (int x = 0; x < LIST_ROWS; x++) ((int32_t *) list->data)[x + 1] = x % 2 ? 0 : CAP;
+        mra_compute(t->view_src, 0, 1, NULL);
+        const int32_t * offsets = t->view_src->data;
+        CHECK(offsets[18] > 0 && offsets[18] <= t->ne[0] - 19, "topk_blocks by rule %d: %d cells", rule, offsets[18]);
+        for (int i = 0; i < 3; i++) {
+            munmap(mem[i], n[i]);
+            all[i]->data = NULL;
+        }
+    }
+}
+
+// what stands before the first wrong column of a row counts
+static void test_list_prefix(void) {
+    static const int32_t lists[2][LIST_WORDS] = {
+        { 0, 3, 6, 7, 8, 9, 1, 3, 1000, 0, 4, 2, 4, 0, -1 },
+        { 0, 2, 4, 5, 6, 6, 1, 3, 0, 4, 4, 0 },
+    };
+    float *data = data_new(DATA_NORMAL, LIST_N, 32, 5), *a[2];
+    for (int i = 0; i < 2; i++) {
+        struct graph r = graph_new();
+        struct ggml_tensor *x = graph_heads(&r, GGML_TYPE_F32, 32, LIST_N, 1, 1, data, 0),
+                           *list = graph_input(&r, GGML_TYPE_I32, LIST_WORDS, 1, 1, 1, lists[i]);
+        a[i] = graph_run(&r, ggml_mra_block_sparse_attn(r.ctx, x, x, x, list, NULL, NULL, 16, 16, 0, 2, NULL), 2);
+        graph_free(&r);
+    }
+    CHECK(a[0] && a[1] && memcmp(a[0], a[1], LIST_N * 32 * sizeof(float)) == 0, "a list's wrong columns count");
+    free(a[0]);
+    free(a[1]);
+    free(data);
+}
+
 // a context without room is an error too
 static void test_full_context(void) {
     struct ggml_context * small = ggml_init(
@@ -204,6 +379,12 @@ int main(void) {
     test_ops();
     test_packed();
     test_wild_data();
+    test_null();
+    test_unknown_kind();
+    test_huge_counts();
+    test_hostile_lists();
+    test_full_keys();
+    test_list_prefix();
     test_full_context();
     graph_free(&g);
     return summary("test-errors");

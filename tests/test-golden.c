@@ -19,7 +19,7 @@ static struct mra_attn_params params_of(const struct golden * c) {
     char * s = strstr(frame, ",s");
     if (s) *s = 0;
     CHECK(mra_attn_params_parse(&p, frame, &err) == MRA_OK, "%s: %s", c->name, err.msg);
-    p.sparse = s;
+    p.finest_only = s;
     p.first_n = c->first_n;
     p.diag_n = c->diag_n;
     p.block = p.frame == MRA_FRAME_COLUMNS ? 16 : 0;

@@ -324,8 +324,8 @@ static void check_out(const struct head * h, int mode) {
             : mode == 1 ? "cells"
                         : "columns",
         (int) h->poison, a->n_q, a->n_k, a->d, a->k.type == MRA_F16 ? "f16" : "f32", a->g, a->m1, a->m2,
-        a->bound ? " bound" : "", a->sparse ? " sparse" : "", bad, at / a->dv, (double) h->out[0][at < 0 ? 0 : at],
-        (double) h->out[1][at < 0 ? 0 : at]);
+        a->bound ? " bound" : "", a->finest_only ? " finest only" : "", bad, at / a->dv,
+        (double) h->out[0][at < 0 ? 0 : at], (double) h->out[1][at < 0 ? 0 : at]);
 }
 
 static void test_head(void) {
@@ -345,7 +345,7 @@ static void test_head(void) {
         .ld_out = dv,
         .g = pick(0, 1) ? 16 : 32,
         .bound = pick(0, 1),
-        .sparse = pick(0, 2) == 0,
+        .finest_only = pick(0, 2) == 0,
         .group = 8 };
     const int nb = (a->n_k + a->g - 1) / a->g, all = a->n_k;
     a->m1 = pick(0, 3) ? pick(1, nb) : nb;

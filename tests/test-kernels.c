@@ -118,7 +118,7 @@ static void test_head(void) {
         .first_n = pick(0, 1),
         .diag_n = pick(0, 3),
         .bound = pick(0, 1),
-        .sparse = pick(0, 3) == 0,
+        .finest_only = pick(0, 3) == 0,
         .group = 8 * pick(1, 8) };
     const int nb = (n_k + a.g - 1) / a.g, np = MRA_ROUND_UP(nb, MRA_PANEL);
     a.m1 = pick(1, nb);

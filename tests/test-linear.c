@@ -34,6 +34,11 @@ static const struct linear_case cases[] = {
     { "q4_K long", 20, 1536, { 48 }, { GGML_TYPE_Q4_K }, true, false, false, 0 },
     { "long k", 10, 4096, { 32 }, { Q8_0 }, true, false, false, 0 },
     { "outlier", 60, 768, { 64 }, { Q8_0 }, false, false, false, 60 },
+    { "few rows q8", 2, 1536, { 64 }, { Q8_0 }, true, false, true, 0 },
+    { "few rows q4_0", 3, 544, { 45 }, { GGML_TYPE_Q4_0 }, true, false, false, 0 },
+    { "few rows q4_K", 5, 768, { 95 }, { GGML_TYPE_Q4_K }, true, true, true, 0 },
+    { "few rows f16", 9, 224, { 77 }, { F16 }, true, false, true, 0 },
+    { "many rows q4_K", 311, 512, { 70 }, { GGML_TYPE_Q4_K }, true, false, true, 0 },
     { "zero x", 10, 256, { 64 }, { Q8_0 }, true, true, false, -1 },
 };
 
@@ -117,11 +122,12 @@ static double tolerance(const struct linear_case * c, const struct mra_kernels *
     return floats ? 2e-6 : has_bytes(k) ? 1.2e-2 : c->outlier > 0 ? 2e-3 : 1e-3;
 }
 
-// and as a multiple of ggml's own error: bytes keep the integers of Q8_0 and Q4_0; others are rounded once more
+// and as a multiple of ggml's own error: bytes keep the integers of Q8_0, Q4_0 and Q4_K; others are rounded once more
 static double ratio(const struct linear_case * c, const struct mra_kernels * k) {
     bool kept = true;
     for (int i = 0; i < 3 && c->n[i]; i++)
-        kept = kept && (c->type[i] == Q8_0 || c->type[i] == GGML_TYPE_Q4_0 || c->type[i] == F16);
+        kept = kept &&
+            (c->type[i] == Q8_0 || c->type[i] == GGML_TYPE_Q4_0 || c->type[i] == GGML_TYPE_Q4_K || c->type[i] == F16);
     return !has_bytes(k) ? 0.25 : kept ? 1.05 : 1.5;
 }
 
@@ -150,6 +156,12 @@ static void test_linear(const struct linear_case * c) {
         CHECK(memcmp(a + (int64_t) i0 * d.n, part, (int64_t) (i1 - i0) * d.n * sizeof(float)) == 0,
             "%s: %s: rows depend on those beside them", c->name, tables[t]->name);
         free(part);
+        for (int rows = 1; rows < 13 && rows < c->m; rows++) { // tiles of every height
+            part = run(c, &d, c->m - rows, c->m, 1, false);
+            CHECK(memcmp(a + (int64_t) (c->m - rows) * d.n, part, (int64_t) rows * d.n * sizeof(float)) == 0,
+                "%s: %s: the last %d rows alone give other bits", c->name, tables[t]->name, rows);
+            free(part);
+        }
         free(a);
     }
     free(ref);
@@ -275,6 +287,7 @@ int main(void) {
     }
     test_edge(Q8_0, MRA_W_Q8_0);
     test_edge(GGML_TYPE_Q4_0, MRA_W_Q4_0);
+    test_edge(GGML_TYPE_Q4_K, MRA_W_Q4_K);
     test_edge(GGML_TYPE_Q4_K, MRA_W_ANY);
     test_edge(F16, MRA_W_F16);
     mra_kernels_set(NULL);

@@ -226,7 +226,7 @@ static void test_topk(void) {
 }
 
 // block_sparse_attn == flash attention with -inf outside the listed cells
-static void test_sparse(int n, int d, int h, int g_, int n_head, enum ggml_type type) {
+static void test_block_sparse_attn(int n, int d, int h, int g_, int n_head, enum ggml_type type) {
     uint64_t s = (uint64_t) n * d * h;
     const int nq = (n + h - 1) / h, nk = (n + g_ - 1) / g_, rows = MRA_ROUND_UP(n, 64);
     float *q = data_new(DATA_NORMAL, (int64_t) n * n_head, d, 21), *k = data_new(DATA_NORMAL, n, d, 22),
@@ -258,11 +258,11 @@ static void test_sparse(int n, int d, int h, int g_, int n_head, enum ggml_type 
         mra_kernels_set(tables[t]);
         struct mra_error err = { 0 };
         struct ggml_tensor * o = ggml_mra_block_sparse_attn(gr.ctx, qt, kt, vt, ct, NULL, NULL, h, g_, 0, 2, &err);
-        CHECK(o, "sparse: %s", err.msg);
+        CHECK(o, "block_sparse_attn: %s", err.msg);
         float * a = graph_run(&gr, o, 2);
         const double e = max_error(a, want, (int64_t) n * d * n_head);
         CHECK(e <= attn_tolerance(tables[t], type == GGML_TYPE_F16 ? 2e-3 : 1e-5),
-            "sparse n=%d d=%d cells %dx%d: %s differs from masked flash attention by %.1e", n, d, h, g_,
+            "block_sparse_attn n=%d d=%d cells %dx%d: %s differs from masked flash attention by %.1e", n, d, h, g_,
             tables[t]->name, e);
         free(a);
     }
@@ -325,13 +325,13 @@ int main(int argc, char ** argv) {
     }
     test_select(argc > 1 ? atoi(argv[1]) : 4000);
     test_topk();
-    test_sparse(64, 64, 32, 32, 2, GGML_TYPE_F32);
-    test_sparse(211, 64, 32, 32, 2, GGML_TYPE_F32);
-    test_sparse(211, 80, 16, 1, 2, GGML_TYPE_F32);
-    test_sparse(150, 128, 4, 4, 1, GGML_TYPE_F16);
-    test_sparse(300, 32, 16, 16, 3, GGML_TYPE_F32);
-    test_sparse(257, 64, 128, 128, 1, GGML_TYPE_F32);
-    test_sparse(97, 40, 1, 8, 1, GGML_TYPE_F32);
+    test_block_sparse_attn(64, 64, 32, 32, 2, GGML_TYPE_F32);
+    test_block_sparse_attn(211, 64, 32, 32, 2, GGML_TYPE_F32);
+    test_block_sparse_attn(211, 80, 16, 1, 2, GGML_TYPE_F32);
+    test_block_sparse_attn(150, 128, 4, 4, 1, GGML_TYPE_F16);
+    test_block_sparse_attn(300, 32, 16, 16, 3, GGML_TYPE_F32);
+    test_block_sparse_attn(257, 64, 128, 128, 1, GGML_TYPE_F32);
+    test_block_sparse_attn(97, 40, 1, 8, 1, GGML_TYPE_F32);
     test_coarse(128, 32);
     test_coarse(211, 32);
     test_coarse(33, 16);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The programs as a user runs them: pipes, files, bad lines, interruptions, full disks.
-# usage: test-programs.sh PART BIN GOLDEN WORK CHECK   PART: basics, streams, failures, formats, minilm. MRA_TEST_LONG=1: 100,000 lines, too
+# usage: test-programs.sh PART BIN GOLDEN WORK CHECK   PART: basics, streams, inputs, failures, formats, endings, minilm. MRA_TEST_LONG=1: 100,000 lines, too
 set -u
 part=$1; bin=$2; golden=$3; work=$4; check=$5
 models=$golden/models
@@ -34,10 +34,13 @@ tokenize()   { "$bin/mra-tokenize" "$@"; }
 
 basics() {
     for p in embed classify fill-mask rerank tokenize; do
+        run 0 "$bin/mra-$p" --version;         says out "^mra-$p [0-9.]* (ggml [0-9.]*, kernels [a-z]"; lines out 1; silent err
         run 0 "$bin/mra-$p" --help;            says out "^usage: mra-$p"; says out "^examples:"; says out "  3    some records failed"; silent err
         run 2 "$bin/mra-$p" --no-such-option;  says err "mra-$p: unknown option"; lines err 1
         run 2 "$bin/mra-$p";                   says err "mra-$p: no "
     done
+    run 0 "$bin/mra-bench" --version;                       says out "^mra-bench [0-9.]* (ggml "
+    run 0 "$bin/mra-bench" attn --version;                  says out "^mra-bench attn [0-9.]* (ggml "
     run 2 "$bin/mra-embed" text;                            says err "no model: -m FILE"
     run 1 "$bin/mra-embed" -m none.gguf text;               says err "none.gguf"; lines err 1
     run 1 "$bin/mra-embed" -m "$golden/prose.txt" text;     lines err 1
@@ -66,6 +69,9 @@ basics() {
     run 0 classify -m "$models/roberta.gguf" a --pair b --json --logits; expect "--pair changes nothing" sh -c '! cmp -s out single'
     printf '{"text": "a", "text_pair": "b"}\n' | classify -m "$models/roberta.gguf" --json --logits - | sed 's/"line": 1, //' >pair
     expect "--pair and text_pair differ" cmp -s out pair
+    cp out pair; preload=$(dirname "$check")/fail-strdup.so
+    [ -e "$preload" ] && { LD_PRELOAD=$preload classify -m "$models/roberta.gguf" a --pair b --json --logits >out 2>err
+        expect "a failed strdup encodes without the pair" sh -c 'cmp -s out pair || [ ! -s out ]'; }
 
     run 0 fill_mask -m "$models/bert.gguf" "a <mask> b [MASK]" -k 3; lines out 6; says out "^1	2	0\.[0-9]*	"
     expect "candidates are not sorted" sh -c 'head -3 out | cut -f3 | sort -rgc && tail -3 out | cut -f3 | sort -rgc'
@@ -106,6 +112,12 @@ streams() {
     run 3 embed -f bad.jsonl; expect jsonl "$check" jsonl out 2; says out '^{"id": "e", "line": 5'
     says err 'line 2 (id "b"): "text" is not a string'; says err 'line 3: not JSON'; says err 'line 4 (id "d"): there is no "text"'; says err 'line 6: not JSON'; says err "4 of 6 records failed"
 
+    # ids that could not be written as they came
+    printf '{"id": "\377", "text": "a"}\n{"id": true, "text": "a"}\n{"id": 1.5, "text": "a"}\n{"id": [1], "text": "a"}\n{"id": -3, "text": "a"}\n{"id": "\303\251", "text": "a\377"}\n{"id": null, "text": "a"}\n' >ids.jsonl
+    run 3 embed -f ids.jsonl --input jsonl; expect ids "$check" jsonl out 3; says out '^{"id": -3, "line": 5'; says out '^{"line": 7'
+    says err 'line 1: "id" is not UTF-8'; says err 'line 2: "id" is neither a string nor a whole number'; says err 'line 3: "id" is neither'; says err 'line 4: "id" is neither'
+    rerank -m "$models/roberta.gguf" -q a -f ids.jsonl --input jsonl --json >out 2>/dev/null; expect "texts that are not UTF-8" "$check" jsonl out 3
+
     # the order of the input, whatever the lengths; many lines
     words "${MRA_TEST_LINES:-5000}" >many.txt
     run 0 embed -f many.txt -o many.jsonl --batch-tokens 2000; lines many.jsonl "${MRA_TEST_LINES:-5000}"
@@ -126,8 +138,8 @@ streams() {
     mkfifo fifo; (words 10; sleep 20) >fifo & writer=$!
     "$check" interrupt cut10.json "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f fifo -o cut10.json 2>err; rc=$?; kill $writer 2>/dev/null; rm fifo
     expect "SIGINT while waiting ended with $rc, not 130" [ $rc = 130 ]; expect "cut10.json" "$check" json cut10.json; says err "interrupted after 10 records"
-    head -n 300 long.txt >some.txt; head -n 100 cut.jsonl >cut; mv cut cut.jsonl; printf '{"line": 101, "tok' >>cut.jsonl
-    run 0 embed -f some.txt --resume cut.jsonl; says err "100 records were finished before"
+    head -n 300 long.txt >some.txt; head -n 20 cut.jsonl >cut; mv cut cut.jsonl; printf '{"line": 21, "tok' >>cut.jsonl
+    run 0 embed -f some.txt --resume cut.jsonl; says err "20 records were finished before"
     embed -f some.txt >all.jsonl 2>err; expect "resumed output differs" cmp -s all.jsonl cut.jsonl
     run 0 embed -f some.txt --resume new.jsonl; expect "--resume without a file" cmp -s all.jsonl new.jsonl
     sed -i 5d new.jsonl; run 0 embed -f some.txt --resume new.jsonl; lines new.jsonl 300; says new.jsonl '"line": 5,'
@@ -147,6 +159,127 @@ streams() {
         expect "memory grows with the input: $few kB, $lots kB" [ "$lots" -lt $((few + few/4)) ]
     fi
 }
+
+# same WHAT FILE: the embeddings in ./out are those of FILE
+same() { sed 's/.*"embedding"/"embedding"/' out >got; sed 's/.*"embedding"/"embedding"/' "$2" >want; expect "$1 gives other embeddings" cmp -s got want; }
+
+inputs() {
+    embed one "two words" three >args; printf 'one\ntwo words\n' >a.txt; printf 'three\n' >b.txt; printf 'one\ntwo words\nthree\n' >ab.txt
+    # several files
+    run 0 embed -f a.txt -f b.txt; same "-f -f" args; says out '^{"file": "a.txt", "line": 2, "tokens"'; says out '^{"file": "b.txt", "line": 1, "tokens"'
+    run 0 embed -f b.txt -f a.txt --format text; embed --format text three one "two words" >want; expect "-f -f: the order" cmp -s out want
+    embed -f a.txt -f - <b.txt >out; same "-f and standard input" args
+    run 2 embed -f - -f -; says err "only once"; lines err 1
+    run 1 embed -f a.txt -f none.txt; says err "none.txt: No such file"; silent out; lines err 1
+    run 2 embed -f a.txt -f b.txt -o b.txt; says err "would overwrite"
+    run 0 embed -f a.txt -f b.txt --format openai; says out '"index": 2,'
+    run 0 rerank -m "$models/roberta.gguf" -q three -f a.txt -f b.txt; says out "^1.0000	b.txt:1	three$"
+    printf '{"text": 5}\n' >bad.jsonl; run 3 embed -f a.txt -f bad.jsonl; says err 'bad.jsonl: line 1: "text" is not a string'
+    embed -f a.txt -f b.txt -o r.jsonl; cp r.jsonl whole.jsonl; sed -i 3d r.jsonl
+    run 0 embed -f a.txt -f b.txt --resume r.jsonl; says err "2 records were finished before"; expect "resumed: several files" cmp -s r.jsonl whole.jsonl
+
+    # CSV and TSV
+    printf '\357\273\277id,body,"n, m"\r\nx1,one,1\r\n\r\n"x""2",two words,"a\r\nb"\r\n"x,3",three,' >c.csv
+    for column in body 2; do run 0 embed -f c.csv --column $column; same "--column $column" args; done
+    says out '^{"id": "x\\"2", "line": 4, "tokens"'; says out '^{"id": "x,3", "line": 6,'
+    run 1 embed -f c.csv; says err "c.csv: --column NAME or N says which of 3 columns is the text: id, body, n, m"; lines err 1; silent out
+    run 1 embed -f c.csv --column nobody; says err "no column 'nobody' among 3"
+    run 1 embed -f c.csv --column 4; says err "no column '4'"
+    printf 'text;id\none;1\ntwo words;2\n"three";3\n' >d.csv; run 0 embed -f d.csv; same "semicolons" args
+    printf 'id\ttext\n1\tone\n2\ttwo words\n3\tthree\n' >e.tsv; run 0 embed -f e.tsv; same ".tsv" args
+    printf 'one\ntwo words\nthree\n' >f.csv; run 0 embed -f f.csv --no-header; same "--no-header" args
+    printf 'text,b\n"one\nline",2\n5" disk,3\n"x"y,4\nz\n"open,5\n' >g.csv; run 3 embed -f g.csv; lines out 2; says out '"line": 2,'; says out '"line": 4,'
+    says err "line 5: not CSV: something behind a closing quote"; says err "line 6: 1 fields, the first row has 2"; says err "line 7: not CSV: a quoted field without its end"
+    printf 'text,text_pair\na,b\n' >h.csv; classify -m "$models/roberta.gguf" a --pair b --logits >want; run 0 classify -m "$models/roberta.gguf" -f h.csv --logits; sed -i 's/^2/1/' out; expect "text_pair of CSV" cmp -s out want
+    run 1 embed -f a.txt --column text; says err "needs CSV or JSON"
+    run 0 embed --input csv --no-header -f ab.txt; same "--input csv" args
+    run 2 embed --column x one; says err "are for -f"
+
+    # JSON arrays, keys with other names
+    printf '["one", {"id": "b", "text": "two words"},\n {"text": "thr\\u0065e"}]\n' >a.json; run 0 embed -f a.json; same "a JSON array" args; says out '^{"id": "b", "element": 2, "tokens"'
+    embed - <a.json >out; same "a JSON array from a pipe" args
+    printf '[\n  {\n    "text": "one"\n  },\n  "two words", "three"\n]\n' >b.json; run 0 embed -f b.json; same "a JSON array in lines" args; embed - <b.json >out; same "[ alone" args
+    printf '["one",\n"two words", "three"]' | embed - >out; same "strings over lines" args
+    printf '{"text": "one"}\n{"text":\n"two words"} {"text": "three"}' >c.json; run 0 embed -f c.json; same "objects in .json" args
+    printf '["one", 5, {"txt": "x"}, ["y"], "\\x"]' >d.json; run 3 embed -f d.json; lines out 1; says err "element 2: neither a string nor an object"; says err 'element 3: there is no "text"'; says err "element 4: neither"; says err "element 5: not JSON: an unknown escape"
+    printf '["one"' >cut.json; run 1 embed -f cut.json; says err "cut.json: the end of the file inside the array at byte 7"; lines out 1
+    printf '["one" "two"]' >comma.json; run 1 embed -f comma.json; says err "no comma between two values"
+    printf '["one"] "two"' >behind.json; run 1 embed -f behind.json; says err "something behind the array"
+    printf '{"body": "one"}\n{"body": "two words"}\n{"body": "three"}\n' >k.txt; run 0 embed -f k.txt --column body; same "--column of JSON Lines" args
+    run 1 embed -f k.txt; says err 'JSON object without "text": --column'; lines err 1; silent out
+    run 0 embed -f k.txt --input text; lines out 3
+    printf '[MASK] is text\n["this, too\n' >m.txt; run 0 embed -f m.txt; lines out 2; says out '"line": 2'
+    embed -f a.json -o r.jsonl; cp r.jsonl whole.jsonl; sed -i 3d r.jsonl; run 0 embed -f a.json --resume r.jsonl; expect "resumed: elements" cmp -s r.jsonl whole.jsonl
+
+    # packed files, by content
+    gzip -c ab.txt >packed; run 0 embed -f packed; same "gzip" args; embed - <packed >out; same "gzip from a pipe" args
+    { gzip -c a.txt; gzip -c b.txt; } >two.gz; run 0 embed -f two.gz; same "two gzip members" args
+    printf '(\265/\375\004X\241\000\000one\ntwo words\nthree\n\341\342\237\364' >z.zst; run 0 embed -f z.zst; same "zstd" args
+    gzip -c c.csv >c.csv.gz; run 0 embed -f c.csv.gz --column body; same ".csv.gz" args
+    head -c 30 packed >cut.gz; run 1 embed -f cut.gz; says err "cut.gz: packed, and cut off"; lines err 1
+    { cat packed; echo x; } >tail.gz; run 1 embed -f tail.gz; says err "damaged, or something behind"
+    words 3000 >long.txt; gzip -c long.txt >long.gz; embed -f long.txt >want; run 0 embed -f long.gz; expect "a long packed file" cmp -s out want
+
+    # what is not text
+    printf 'PAR1\025\004' >x.parquet; run 1 embed -f x.parquet; says err "x.parquet: Parquet is not read here; convert it to JSON Lines"; lines err 1; silent out
+    gzip -c x.parquet >y.gz; run 1 embed -f y.gz; says err "Parquet"
+    printf 'a\000b\n' >nul.txt; run 1 embed -f nul.txt; says err "nul.txt: not a text file: it holds NUL bytes"; lines err 1; silent out
+    run 1 embed -f "$models/bert.gguf"; says err "a model, not text"
+    printf '\377\376a\000' >utf16.txt; run 1 embed -f utf16.txt; says err "UTF-16 is not read here"
+    printf 'PK\003\004' | embed - >out 2>err; expect "a zip file" [ $? = 1 ]; says err "standard input: a zip file"
+    { words 20000; printf 'a\000b\n'; } >late.txt; run 3 tokenize -m "$models/bert.gguf" --count -f late.txt; says err "line 20001: a NUL byte: not text"; lines err 2
+
+    # whole files
+    mkdir -p d/sub d/.git; printf 'one\ntwo\r\n' >d/b.txt; printf 'three' >d/sub/a.md; echo no >d/.git/x.txt; ln -s .. d/sub/up
+    printf '{"text": "one\\ntwo"}\n{"text": "three"}\n' >d.jsonl; embed -f d.jsonl >want.d
+    run 0 embed --files d; same "--files" want.d; says out '^{"id": "d/b.txt", "tokens"'; says out '^{"id": "d/sub/a.md", "tokens"'
+    run 0 embed --files d --pattern '*.md' a.txt; lines out 2; says out '^{"id": "d/sub/a.md"'; says out '^{"id": "a.txt"'
+    run 0 embed --files d --pattern 'sub/*'; lines out 1
+    run 1 embed --files d --pattern '*.rst'; says err "d: no file matches \*.rst"
+    run 1 embed --files none; says err "none: No such file"
+    run 2 embed --files; says err "no file or folder"
+    run 2 embed --pattern x one; says err "needs --files"
+    run 1 embed -f d; says err "is a folder; --files takes folders"
+    cp nul.txt d/z.bin; gzip -c a.txt >d/a.gz; run 3 embed --files d; lines out 3; says err 'file 4 (id "d/z.bin"): not a text file'; rm d/z.bin d/a.gz
+    run 0 embed --files d -o d/out.jsonl; run 2 embed --files d -o d/out.jsonl; says err "d/out.jsonl is one of the files to read"; expect "d/out.jsonl is gone" [ -s d/out.jsonl ]; rm d/out.jsonl
+    embed --files d -o r.jsonl; cp r.jsonl whole.jsonl; sed -i 2d r.jsonl; run 0 embed --files d --resume r.jsonl; says err "1 records were finished"; expect "resumed: files" cmp -s r.jsonl whole.jsonl
+}
+
+endings() {
+    printf '{"id": "x,\\"1", "text": "one"}\n{"text": "two"}\n' >in.jsonl; embed -f in.jsonl --format npy -o want.npy
+    # CSV
+    run 0 embed -f in.jsonl -o a.csv --dims 2; lines a.csv 3; says a.csv '^id,e0,e1$'; says a.csv '^"x,""1",[-0-9.]*,[-0-9.]*$'; says a.csv '^2,'
+    embed -f in.jsonl --dims 2 --format text | tr ' ' , >want; sed 1d a.csv | sed 's/^"x,""1",//; s/^2,//' >got; expect "numbers of CSV" cmp -s got want
+    run 0 embed --format csv --truncate chunk --dims 1 one; says out "^id,chunk,start,end,e0$"; says out "^1,0,0,3,"
+    run 3 embed -f in.jsonl --format csv --max-tokens 3; lines out 1
+    # npz: a zip file that others can read
+    run 0 embed -f in.jsonl -o a.npz; unzip_npz a.npz; expect "embeddings of npz" cmp -s embeddings.npy want.npy
+    printf 'x\0\0\0,\0\0\0"\0\0\0001\0\0\0002\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' >want; tail -c 32 ids.npy >got; expect "ids of npz" cmp -s got want; says ids.npy "'descr': '<U4', 'fortran_order': False, 'shape': (2,), }"
+    embed -f in.jsonl --format npz >b.npz; expect "npz by redirection" cmp -s a.npz b.npz
+    embed --format npz one 2>err | cat >/dev/null; says err "npz needs a file"
+    run 0 embed -f /dev/null -o e.npz; unzip_npz e.npz; expect "empty npz" "$check" npy embeddings.npy 0 64
+    run 3 embed -f in.jsonl -o n.npz --max-tokens 3; unzip_npz n.npz; expect "npz: rows of nan" [ "$("$check" npy embeddings.npy 2 64)" = 2 ]
+    words 3000 >many.txt; (ulimit -f 100; trap '' XFSZ; embed -f many.txt -o full.npz 2>err); rc=$?
+    expect "npz: a full disk ended with $rc" [ $rc = 1 ]; says err "cannot write to full.npz"; unzip_npz full.npz
+    expect "npz on a full disk has $(wc -c <embeddings.npy) bytes" [ "$(wc -c <embeddings.npy)" -gt 40000 ]
+    # --similarity
+    run 0 embed --similarity one two -o s.npy; expect "similarity as npy" "$check" npy s.npy 2 2
+    run 0 embed --similarity one two -o s.csv; says s.csv "^id,1,2$"; says s.csv "^1,1.000000,0"; lines s.csv 3
+    run 0 embed --similarity one two -o s.json; expect "similarity as json" "$check" json s.json
+    run 0 embed --similarity one two -o s.txt; says s.txt "^ 1.0000"
+    run 2 embed --similarity one two -o s.npz; says err "s.npz: --similarity writes text, .json, .npy or .csv"; lines err 1
+    run 2 embed --similarity one two -o s.npy --json; says err "contradict"
+    # endings that say something else
+    for name in x.parquet x.tsv x.csv.gz x.xlsx; do run 2 embed one -o $name; says err "$name: no format for this ending"; lines err 1; expect "$name was made" [ ! -e $name ]; done
+    for how in "x.csv --format jsonl" "x.npy --format raw" "x.json --json" "x.npz --format npy" "x.txt --format npy"; do run 2 embed one -o $how; says err "says something else than"; lines err 1; done
+    run 2 embed -f in.jsonl --resume x.npy; says err "something else than JSON Lines"
+    run 0 embed one -o x.json --format openai; run 0 embed one -o x.emb; expect "no known ending" "$check" jsonl x.emb 1
+    for name in x.csv x.npy x.json x.gz; do run 2 tokenize -m "$models/bert.gguf" a -o $name; says err "writes text with tabs (.txt, .tsv) or JSON Lines (.jsonl)"; done
+    run 2 tokenize -m "$models/bert.gguf" a -o x.tsv --json; says err "JSON Lines: .jsonl"
+    run 0 tokenize -m "$models/bert.gguf" a -o x.jsonl; expect ".jsonl without --json" "$check" jsonl x.jsonl 1
+    run 2 embed --dry-run one -o x.npy; says err "dry-run writes"
+}
+unzip_npz() { rm -f embeddings.npy ids.npy; expect "$1 is no zip file" python3 -c 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; z.extractall()' "$1"; }
 
 failures() {
     # full devices, closed pipes
@@ -178,6 +311,16 @@ failures() {
     expect "chunks leave gaps" awk '{ match($0, /"start": [0-9]*/); s = substr($0, RSTART + 9, RLENGTH - 9); match($0, /"end": [0-9]*/); e = substr($0, RSTART + 7, RLENGTH - 7)
         if (s - last > 1 || s < last) exit 1; last = e }' out
 
+    # a very long text: Ctrl-C inside it, and memory for a batch, not for the rows of all its tokens
+    { echo short; words 100000 | tr '\n' ' '; echo; } >huge.txt
+    start=$(date +%s)
+    timeout --preserve-status -s INT 4 "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f huge.txt --truncate chunk --batch-tokens 1 -o huge.jsonl 2>err; rc=$?
+    expect "SIGINT in a long text ended with $rc, not 130" [ $rc = 130 ]; lines huge.jsonl 1
+    expect "SIGINT in a long text took $(($(date +%s) - start - 4)) s" [ $(($(date +%s) - start)) -le 6 ]
+    words 20000 | tr '\n' ' ' >large.txt
+    kb=$("$check" rss "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f large.txt --truncate chunk --chunk-tokens 4096 --batch-tokens 512 -o large.jsonl 2>&1)
+    expect "$kb kB for a text of 180,000 tokens" [ "$kb" -lt ${MRA_TEST_RSS:-50000} ]
+
     # 20,000 tokens in one pass
     "$check" extend "$models/bert.gguf" long.gguf 24000 || exit 1
     words 6000 | tr '\n' ' ' | cut -c1-40000 >book.txt
@@ -185,6 +328,17 @@ failures() {
     run 0 embed_with long.gguf -f book.txt --truncate right;                   says out "\"tokens\": 2[0-9]*,"
     run 0 embed_with long.gguf -f book.txt --truncate right --dry-run;         says out "mra"; says err "GFLOP"
     run 0 embed_with long.gguf --dry-run --json short;                        says out '"attention": "exact"'; expect json "$check" jsonl out 1
+    # approximate attention is not silent, and is said once
+    cat book.txt book.txt >books.txt
+    run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right; lines err 1; says err "above 1024 tokens attention is approximate (columns, budget 0.125); --attn exact"
+    expect json "$check" jsonl out 2; says out '"attention": "columns, budget 0.125"}$'
+    run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right --attn exact; silent err; says out '"attention": "exact"}$'
+    run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right --attn mra --budget 1/4; silent err; says out '"attention": "columns, budget 0.25"}$'
+    run 0 embed_with "$models/mra.gguf" "a b"; silent err; says out '"attention": "exact"}$'
+    # a window is one batch: what is computed is written
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12; do cat book.txt; done >shelf.txt
+    "$check" interrupt shelf.jsonl "$bin/mra-embed" -t 1 -m long.gguf -f shelf.txt --max-tokens 3000 --truncate right --attn exact --batch-tokens 3000 -o shelf.jsonl 2>err
+    expect "$(wc -l <shelf.jsonl) records before the first is written" [ "$(wc -l <shelf.jsonl)" -lt 6 ]
     words 200 | tr '\n' ' ' >short.txt
     run 0 embed_with long.gguf -f short.txt --attn mra --budget 1/4 --verify -v; says out '"verify": {"max_error": [0-9.e-]*, "relative_error": '; says err "worst record: max error [0-9.e-]*[1-9]";  says err "feed-forward [0-9]* ms"
     run 0 embed_with long.gguf -f short.txt --attn exact --verify;            says err "max error 0, relative error 0, cosine 1.0"

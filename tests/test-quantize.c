@@ -204,6 +204,81 @@ static void check_errors(void) {
         "type names");
 }
 
+// A type that takes the place of one whose rows do not fit has an error at most 6% larger, and no smaller one has.
+static void check_fallbacks(void) {
+    static const struct {
+        enum ggml_type type, instead, smaller;
+    } pairs[] = {
+        { GGML_TYPE_Q4_K, GGML_TYPE_Q5_0, GGML_TYPE_Q4_1 },
+        { GGML_TYPE_Q5_K, GGML_TYPE_Q5_1, GGML_TYPE_Q5_0 },
+        { GGML_TYPE_Q6_K, GGML_TYPE_Q8_0, GGML_TYPE_Q5_1 },
+    };
+    enum { N = 256 * 64 };
+    static float x[N], y[N];
+    static char q[N * 4];
+    uint64_t seed = 5;
+    for (int i = 0; i < N; i++) x[i] = rng_normal(&seed);
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        double e[3];
+        for (int k = 0; k < 3; k++) {
+            const enum ggml_type t = k == 0 ? pairs[i].type : k == 1 ? pairs[i].instead : pairs[i].smaller;
+            ggml_quantize_chunk(t, x, q, 0, N / 256, 256, NULL);
+            ggml_get_type_traits(t)->to_float(q, y, N);
+            e[k] = relative_error(y, x, N);
+        }
+        CHECK(e[1] <= 1.06 * e[0] && e[2] > 1.06 * e[0], "%s %.4f, instead %s %.4f, smaller %s %.4f",
+            ggml_type_name(pairs[i].type), e[0], ggml_type_name(pairs[i].instead), e[1],
+            ggml_type_name(pairs[i].smaller), e[2]);
+    }
+}
+
+// ---- general.alignment = 1 ----
+
+// The file at path, whose tensors all have multiples of 32 bytes, without the bytes between header and tensors.
+static void drop_padding(const char * path, const char * last_tensor, int n_dims) {
+    static char data[8 << 20];
+    FILE * f = fopen(path, "rb");
+    const size_t n = f ? fread(data, 1, sizeof(data), f) : 0;
+    if (f) fclose(f);
+    const char *name = data, *found = NULL;
+    while ((name = memmem(name, n - (size_t) (name - data), last_tensor, strlen(last_tensor)))) found = name++;
+    CHECK(found && n < sizeof(data), "no tensor in %s", path);
+    if (!found) return;
+    size_t end = (size_t) (found - data) + strlen(last_tensor) + 4 + 8 * (size_t) n_dims + 4 + 8; // shape, type, offset
+    CHECK(end % 2 == 1, "the tensors of %s would be aligned", path);
+    f = fopen(path, "wb");
+    fwrite(data, 1, end, f);
+    end = (end + 31) / 32 * 32;
+    fwrite(data + end, 1, n - end, f);
+    fclose(f);
+}
+
+// Tensors at odd addresses give the same file. (A build with -fsanitize=alignment stops where they are read there.)
+static void check_unaligned(void) {
+    struct mra_error err;
+    for (int odd = 0; odd < 2; odd++) {
+        struct gguf_edit e = gguf_edit_open(in);
+        for (int i = e.n - 1; i >= 0; i--)
+            if (ggml_nbytes(e.t[i]) % 32) gguf_edit_drop(&e, ggml_get_name(e.t[i]));
+        char last[GGML_MAX_NAME], path[1100];
+        snprintf(last, sizeof(last), "%s", ggml_get_name(e.t[e.n - 1]));
+        const int n_dims = ggml_n_dims(e.t[e.n - 1]);
+        snprintf(path, sizeof(path), "%s/unaligned.gguf", tmp);
+        if (odd) gguf_set_val_u32(e.kv, "general.alignment", 1);
+        gguf_set_val_str(e.kv, "test.pad", "odd"); // makes the header's length odd
+        gguf_edit_write(&e, path);
+        gguf_edit_free(&e);
+        if (odd) drop_padding(path, last, n_dims);
+        CHECK(mra_quantize(path, odd ? out : other, &(struct mra_quantize_params) { .type = GGML_TYPE_Q8_0 }, NULL,
+                  &err) == MRA_OK,
+            "%s", err.msg);
+        unlink(path);
+    }
+    char cmd[2400];
+    snprintf(cmd, sizeof(cmd), "cmp -s '%s' '%s'", out, other);
+    CHECK(system(cmd) == 0, "an alignment of 1 changes the file");
+}
+
 // ---- the program ----
 
 // runs it with output and errors in `text`; returns the exit code
@@ -218,6 +293,39 @@ static int run(char * text, size_t size, const char * args) {
     return WIFEXITED(st) ? WEXITSTATUS(st) : -1;
 }
 
+static int n_lines(const char * text) {
+    int n = 0;
+    for (; *text; text++) n += *text == '\n';
+    return n;
+}
+
+// llama.cpp's names of types
+static void check_names(void) {
+    char text[8192], args[6144];
+    const struct {
+        const char *name, *same, *part;
+        int code;
+    } names[] = {
+        { "Q8_0", "q8_0", "are q8_0", 0 },
+        { "Q4_K_M", "q4_k", "Q4_K_M is written as q4_k", 0 },
+        { "q5_k_s", "q5_k", "q5_k_s is written as q5_k", 0 },
+        { "F16", "f16", "are f16", 0 },
+        { "Q3_K_M", NULL, "not written here; the smallest are q4_k and q4_0", 2 },
+        { "IQ4_XS", NULL, "not written here", 2 },
+        { "BF16", NULL, "take f16", 2 },
+        { "Q4_K_X", NULL, "unknown type", 2 },
+        { "q8_0_m", NULL, "unknown type", 2 },
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        snprintf(args, sizeof(args), "'%s' '%s' %s", in, out, names[i].name);
+        const int code = run(text, sizeof(text), args);
+        CHECK(code == names[i].code && strstr(text, names[i].part), "%s: exit %d, '%s'", names[i].name, code, text);
+        if (!names[i].same) continue;
+        snprintf(args, sizeof(args), "-q '%s' '%s' %s && cmp '%s' '%s'", in, other, names[i].same, out, other);
+        CHECK(run(text, sizeof(text), args) == 0, "%s is not %s: %s", names[i].name, names[i].same, text);
+    }
+}
+
 static void check_program(void) {
     char text[8192], args[4096];
     const struct {
@@ -227,6 +335,7 @@ static void check_program(void) {
     } runs[] = {
         { "--help", 0, "Exit status" },
         { "-h", 0, "usage: mra-quantize" },
+        { "--version", 0, "mra-quantize 0." },
         { "", 2, "expected INPUT OUTPUT TYPE" },
         { "a b", 2, "expected" },
         { "a b c d", 2, "expected" },
@@ -245,7 +354,11 @@ static void check_program(void) {
     unlink(out);
     snprintf(args, sizeof(args), "-t 2 '%s' '%s' q4_k", in, out);
     CHECK(run(text, sizeof(text), args) == 0 && exists(out), "%s", text);
-    CHECK(strstr(text, "MB") && strstr(text, "rows do not fit") && !strchr(text, '\r'), "output: %s", text);
+    CHECK(strstr(text, "MB") && strstr(text, "of the weights 18.1% are q4_K") &&
+            strstr(text, "do not fit q4_K: rows of 64") && strstr(text, "they are q5_0") && !strchr(text, '\r') &&
+            n_lines(text) == 2,
+        "output: %s", text);
+    check_names();
     snprintf(args, sizeof(args), "--quiet '%s' '%s' q8_0", in, out);
     CHECK(run(text, sizeof(text), args) == 0 && !text[0], "not quiet: %s", text);
     snprintf(args, sizeof(args), "--verbose --threads 1 '%s' '%s' q8_0", in, out);
@@ -273,6 +386,8 @@ int main(int argc, char ** argv) {
     make_input();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) check_type(&cases[i]);
     check_errors();
+    check_fallbacks();
+    check_unaligned();
     check_program();
     unlink(in);
     unlink(out);

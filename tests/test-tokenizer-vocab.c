@@ -202,6 +202,84 @@ static void test_find_and_text(void) {
     }
 }
 
+// ---- settings
+
+static const int32_t single_ids[] = { -1 }, pair_ids[] = { -2, 5, -1 }, pair_types[] = { 3, 1, 2 };
+
+static struct mra_settings bpe_settings(const int32_t * split) {
+    return (struct mra_settings) {
+        .n_split = 1,
+        .split = split,
+        .single = { 1, single_ids, pair_types },
+        .pair = { 3, pair_ids, pair_types },
+        .unk = -1,
+    };
+}
+
+static void test_settings(void) {
+    static const int32_t words[] = { MRA_SPLIT_BYTE_WORDS }, prefix[] = { MRA_SPLIT_BYTE_WORDS_PREFIX };
+    static const struct mra_added strip[] = { { 5, MRA_ADDED_LSTRIP | MRA_ADDED_RSTRIP } },
+                                  single[] = { { 5, MRA_ADDED_SINGLE_WORD } };
+    struct mra_vocab v = small_bpe();
+    struct mra_settings s = bpe_settings(words);
+
+    v.settings = &s;
+    test_small("offsets with their space", &v, "ab ab", NULL, 0, "2:0:2 4:2:5");
+    test_small("what is not added is text", &v, "<s>ab", NULL, 0, "2:3:5");
+    test_small("the second text first", &v, "a", "b", MRA_TOKENIZE_ADD_SPECIAL, "1:0:1 5:0:0 0:0:1");
+    s.trim_offsets = true;
+    test_small("offsets without it", &v, "ab ab", NULL, 0, "2:0:2 4:3:5");
+    s.split = prefix;
+    test_small("prefix", &v, "ab ab", NULL, 0, "4:0:2 4:3:5");
+    s.n_added = 1, s.added = strip;
+    test_small("prefix behind a token that strips", &v, "ab <s> ab", NULL, 0, "4:0:2 5:3:6 4:7:9");
+    s.trim_offsets = false;
+    test_small("a token with its white space", &v, "ab <s> ab", NULL, 0, "4:0:2 5:2:7 4:7:9");
+    s.added = single, s.split = words;
+    test_small("a whole word", &v, "<s> a", NULL, 0, "5:0:3 3:3:4 0:4:5");
+    test_small("no whole word", &v, "a<s>", NULL, 0, "0:0:1");
+}
+
+static void refuse_settings(const char * message, const struct mra_settings * s) {
+    struct mra_vocab v = small_bpe();
+    struct mra_error err = { 0 };
+
+    v.settings = s;
+    struct mra_tokenizer * tok = mra_tokenizer_create(&v, &err);
+    check(!tok, message, "was accepted");
+    check(tok || strstr(err.msg, message), message, err.msg);
+    mra_tokenizer_free(tok);
+}
+
+static void test_bad_settings(void) {
+    static const int32_t words[] = { MRA_SPLIT_BYTE_WORDS, MRA_SPLIT_DIGITS }, none[] = { 99 }, maps[17] = { 13, 13 },
+                         outside[] = { 16, -1 }, twice[] = { -1, -1 };
+    static const struct mra_added id[] = { { 16, 0 } }, flags[] = { { 5, 64 } }, same[] = { { 5, 0 }, { 5, 1 } };
+    struct mra_settings s;
+
+#define REFUSE(message, ...) \
+    do { \
+        s = bpe_settings(words); \
+        __VA_ARGS__; \
+        refuse_settings(message, &s); \
+    } while (0)
+    REFUSE("step 99 to split", s.split = none);
+    REFUSE("step 99 to normalize", (s.normalize = none, s.n_normalize = 1));
+    REFUSE("17 steps to normalize", (s.normalize = maps, s.n_normalize = 17));
+    REFUSE("a charsmap is applied 2 times", (s.normalize = maps, s.n_normalize = 2));
+    REFUSE("bytes are the last step", s.n_split = 2);
+    REFUSE("bytes are the last step", s.n_split = 0);
+    REFUSE("is token 16", (s.single.ids = outside, s.single.n = 2));
+    REFUSE("each text once", (s.single.ids = twice, s.single.n = 2));
+    REFUSE("each text once", s.pair.n = 2);
+    REFUSE("a template of 65 parts", s.pair.n = 65);
+    REFUSE("has id 16", (s.added = id, s.n_added = 1));
+    REFUSE("flags 64", (s.added = flags, s.n_added = 1));
+    REFUSE("token 5 is added twice", (s.added = same, s.n_added = 2));
+    REFUSE("unknown token 16", s.unk = 16);
+    REFUSE("at most -1 characters", s.max_word_chars = -1);
+}
+
 // ---- damaged vocabularies
 
 struct damage {
@@ -309,6 +387,8 @@ int main(void) {
     test_options();
     test_large_charsmap();
     test_segments();
+    test_settings();
+    test_bad_settings();
     test_find_and_text();
     for (size_t i = 0; i < COUNT(damages); i++) { test_damage(&damages[i]); }
     printf(n_failed ? "%d checks failed\n" : "all passed\n", n_failed);

@@ -94,7 +94,11 @@ class Families(FolderTest):
                     "tokenizer.ggml.model": {"bert": "bert", "roberta": "gpt2", "mra": "gpt2"}.get(family, "t5"),
                     "tokenizer.ggml.pre": "roberta-bpe" if family in ("roberta", "mra") else "default",
                     "tokenizer.ggml.token_type_count": 2 if family == "bert" else 1,
-                    "tokenizer.ggml.add_sep_token": family != "bert", "mra.tokenizer.pair_type": int(family == "bert"),
+                    "tokenizer.ggml.add_sep_token": family != "bert", "mra.tokenizer.version": 1,
+                    "mra.tokenizer.single.ids": [2, -1, 3] if family == "bert" else [0, -1, 2],
+                    "mra.tokenizer.pair.ids": [2, -1, 3, -2, 3] if family == "bert" else [0, -1, 2, 2, -2, 2],
+                    "mra.tokenizer.pair.types": [0, 0, 0, 1, 1] if family == "bert" else [0] * 6,
+                    "mra.tokenizer.trim_offsets": family in ("roberta", "mra"),
                 }
                 ids = ("bos", "eos", "cls", "seperator", "unknown", "padding", "mask")
                 expected.update({f"tokenizer.ggml.{n}_token_id": i for n, i in
@@ -136,9 +140,12 @@ class Heads(FolderTest):
         self.assertEqual(meta["bert.classifier.output_labels"], [f"l{i}" for i in range(12)])
         self.assertEqual(meta["mra.classifier.problem_type"], "multi_label_classification")
 
-    def test_one_label_is_regression(self):
+    def test_one_label_without_problem_type_is_a_sigmoid(self):
         self.make("bert", "classifier", labels=1)
-        self.assertEqual(self.convert()[0]["mra.classifier.problem_type"], "regression")
+        self.assertEqual(self.convert()[0]["mra.classifier.problem_type"], "multi_label_classification")
+        for given, written in (("single_label_classification", "multi_label_classification"), ("regression", "regression")):
+            edit_json(self.folder / "config.json", problem_type=given)
+            self.assertEqual(self.convert()[0]["mra.classifier.problem_type"], written)
 
     def test_decoder_kept_only_if_it_differs(self):
         tensors = self.make("roberta", "mlm")
@@ -153,6 +160,15 @@ class Heads(FolderTest):
         tensors["cls.predictions.decoder.bias"] = tensors.pop("cls.predictions.bias")
         self.weights(tensors)
         np.testing.assert_array_equal(self.convert()[1]["mlm.output.bias"], tensors["cls.predictions.decoder.bias"])
+
+    def test_an_untied_decoder_has_its_own_bias(self):
+        tensors = self.make("bert", "mlm")
+        words, bias = tensors["bert.embeddings.word_embeddings.weight"], tensors["cls.predictions.bias"]
+        edit_json(self.folder / "config.json", tie_word_embeddings=False)
+        self.weights({**tensors, "cls.predictions.decoder.weight": words * 2})
+        self.assert_refused("missing tensor cls.predictions.decoder.bias")
+        self.weights({**tensors, "cls.predictions.decoder.weight": words * 2, "cls.predictions.decoder.bias": bias + 1})
+        np.testing.assert_array_equal(self.convert()[1]["mlm.output.bias"], bias + 1)
 
     def test_no_mlm(self):
         self.make("bert", "mlm")

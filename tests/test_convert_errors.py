@@ -7,13 +7,16 @@ import os
 import pickle
 import random
 import resource
+import subprocess
+import sys
 import unittest
+import unittest.mock
 import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from convert_helpers import GOLDEN, FolderTest, convert_hf, edit_json, save_torch
+from convert_helpers import GOLDEN, ROOT, FolderTest, convert_hf, edit_json, save_torch
 from hf_gguf.errors import ConvertError
 from hf_gguf.torch_file import LEGACY_MAGIC, TensorUnpickler, View, open_torch
 
@@ -305,6 +308,78 @@ class Damage(FolderTest):
                             tensor.load()
                 except ConvertError:
                     pass
+
+
+class HostileText(FolderTest):
+    """Numbers and texts that JSON can spell and a file cannot hold."""
+
+    def test_word_length(self):
+        for value in ("-1", "1e300", "9223372036854775808", "1.5", "true", '"100"'):
+            with self.subTest(value):
+                self.make("bert", "none")
+                path = self.folder / "tokenizer.json"
+                text = path.read_text(encoding="utf-8")
+                path.write_text(text.replace('"max_input_chars_per_word": 100', f'"max_input_chars_per_word": {value}'), encoding="utf-8")
+                self.assert_refused("model.max_input_chars_per_word = ", "is not a number from 0 to 4294967295")
+
+    def test_lone_surrogates(self):
+        self.make("bert", "classifier")
+        path = self.folder / "config.json"
+        good = path.read_text(encoding="utf-8")
+        path.write_text(good.replace("class 1", "class \\ud800"), encoding="utf-8")
+        self.assert_refused("config.json", "lone surrogate")
+        path.write_text(good, encoding="utf-8")
+        path = self.folder / "tokenizer.json"
+        path.write_text(path.read_text(encoding="utf-8").replace("[MASK]", "[\\udfff]"), encoding="utf-8")
+        self.assert_refused("tokenizer.json", "lone surrogate")
+
+    def test_name(self):
+        self.make("bert", "none")
+        status, err = self.run_main(self.folder, "-o", self.out, "--name", "a\udc80")
+        self.assertEqual(status, 2)
+        self.assertIn("is not UTF-8 text", err)
+        self.assertNotIn("Traceback", err)
+
+    def test_a_folder_whose_name_is_no_text(self):
+        self.make("bert", "none")
+        self.folder = self.folder.rename(self.dir / "m\udcff")
+        self.assertEqual(self.convert()[0]["general.name"], "m\ufffd")
+
+    def test_nul_in_a_token(self):
+        self.make("bert", "none")
+        path = self.folder / "tokenizer.json"
+        path.write_text(path.read_text(encoding="utf-8").replace("[MASK]", "[\\u0000]"), encoding="utf-8")
+        edit_json(self.folder / "tokenizer_config.json", mask_token=None)
+        self.assert_refused("NUL")
+
+    def test_long_shard_name(self):
+        self.make("bert", "none")
+        (self.folder / "model.safetensors").unlink()
+        index = self.folder / "model.safetensors.index.json"
+        for name, word in (("x" * 5000, "too long"), ("\u00e9" * 200, "too long"), ("x" * 255, "File name too long|no such file")):
+            index.write_text(json.dumps({"weight_map": {"embeddings.word_embeddings.weight": name}}), encoding="utf-8")
+            status, err = self.run_main(self.folder, "-o", self.out)
+            self.assertEqual((status, err.count("\n")), (1, 1), err)
+            self.assertRegex(err, word)
+            self.assertLess(len(err), 1000)
+
+    def test_what_nobody_foresaw_is_one_line(self):
+        self.make("bert", "none")
+        for error in (OSError(36, "File name too long", "x\ny"), ValueError("a\nb"), OverflowError("c"), RecursionError("d"), MemoryError()):
+            with self.subTest(type(error).__name__), unittest.mock.patch.object(convert_hf, "read_config", side_effect=error):
+                self.assert_refused("convert_hf.py: error: ")
+
+
+class Packages(unittest.TestCase):
+    def test_missing_packages_are_named(self):
+        """-S: without what pip installed."""
+        for script in ("convert_hf.py", "make_random.py"):
+            p = subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys, runpy; sys.path[0:0] = [{str(ROOT / 'convert')!r}]; "
+                                f"runpy.run_path({str(ROOT / 'convert' / script)!r}, run_name='__main__')"], capture_output=True, text=True)
+            self.assertEqual((p.returncode, p.stderr.count("\n")), (1, 1), p.stderr)
+            self.assertIn("numpy", p.stderr)
+            self.assertIn("pip install -r", p.stderr)
+            self.assertIn("requirements.txt", p.stderr)
 
 
 if __name__ == "__main__":

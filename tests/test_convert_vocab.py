@@ -47,7 +47,8 @@ class Vocab(FolderTest):
         self.assertEqual(tokens[:4] + tokens[-1:], ["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
         self.assertEqual(types[:5] + types[-2:], [CONTROL, CONTROL, CONTROL, UNKNOWN, NORMAL, NORMAL, CONTROL])
         self.assertEqual(meta["tokenizer.ggml.merges"][:2], ["\u0120 e", "\u0120 t"])
-        self.assertIs(meta["mra.tokenizer.add_prefix_space"], False)
+        self.assertEqual(meta["mra.tokenizer.split"], ["byte_words"])
+        self.assertNotIn("mra.tokenizer.normalize", meta)
         flags = dict(zip(meta["mra.tokenizer.added.ids"], meta["mra.tokenizer.added.flags"]))
         self.assertEqual(flags, {0: 16, 1: 16, 2: 16, 3: 16, 279: 17})
 
@@ -67,22 +68,21 @@ class Vocab(FolderTest):
         self.assertIn("e", tokens)  # was ##e
         self.assertFalse([t for t in tokens if t.startswith("##")])
         self.assertEqual(meta["tokenizer.ggml.token_type"][:6], [CONTROL, UNKNOWN, CONTROL, CONTROL, CONTROL, NORMAL])
-        for key in ("lowercase", "strip_accents", "clean_text", "handle_chinese_chars"):
-            self.assertIs(meta[f"mra.tokenizer.{key}"], True)
+        self.assertEqual(meta["mra.tokenizer.normalize"], ["clean", "cjk", "nfd", "strip_mn", "lowercase"])
+        self.assertEqual(meta["mra.tokenizer.split"], ["bert"])
+        self.assertEqual(meta["mra.tokenizer.unknown_id"], 1)
         self.assertEqual(meta["mra.tokenizer.max_word_chars"], 100)
 
     def test_cased_wordpiece(self):
         self.make("bert", "none")
         normalizer = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": False, "strip_accents": None, "lowercase": False}
         edit_json(self.folder / "tokenizer.json", normalizer=normalizer)
-        meta = self.convert()[0]
-        for key, value in (("lowercase", False), ("strip_accents", False), ("clean_text", True), ("handle_chinese_chars", False)):
-            self.assertIs(meta[f"mra.tokenizer.{key}"], value)
+        self.assertEqual(self.convert()[0]["mra.tokenizer.normalize"], ["clean"])
         edit_json(self.folder / "tokenizer.json", normalizer={**normalizer, "strip_accents": True})
-        self.assertIs(self.convert()[0]["mra.tokenizer.strip_accents"], True)
+        self.assertEqual(self.convert()[0]["mra.tokenizer.normalize"], ["clean", "nfd", "strip_mn"])
         (self.folder / "tokenizer.json").unlink()
         edit_json(self.folder / "tokenizer_config.json", do_lower_case=False)
-        self.assertIs(self.convert()[0]["mra.tokenizer.lowercase"], False)
+        self.assertEqual(self.convert()[0]["mra.tokenizer.normalize"], ["clean", "cjk"])
 
     def test_unigram(self):
         self.make("xlm-roberta", "none")
@@ -94,8 +94,10 @@ class Vocab(FolderTest):
         self.assertEqual(bytes(meta["tokenizer.ggml.precompiled_charsmap"]), charsmap)
         self.assertEqual(meta["tokenizer.ggml.tokens"][4:6], ["\u2581e", "\u2581t"])
         self.assertEqual(meta["tokenizer.ggml.scores"][:6], [0, 0, 0, 0, -6.0, -6.015625])
-        for key in ("tokenizer.ggml.add_space_prefix", "tokenizer.ggml.remove_extra_whitespaces", "mra.tokenizer.whitespace_split"):
+        for key in ("tokenizer.ggml.add_space_prefix", "tokenizer.ggml.remove_extra_whitespaces"):
             self.assertIs(meta[key], True)
+        self.assertEqual(meta["mra.tokenizer.normalize"], ["charsmap", "spaces"])
+        self.assertEqual(meta["mra.tokenizer.split"], ["whitespace", "meta_always"])
 
     def test_sentencepiece_file(self):
         letters = [("\u2581" + chr(97 + i), -float(i), 1) for i in range(20)]
@@ -125,12 +127,13 @@ class Vocab(FolderTest):
         self.make("roberta", "none")
         path = self.folder / "tokenizer.json"
         data = json.loads(path.read_text())
-        data["model"]["vocab"] = {t: i for t, i in data["model"]["vocab"].items() if i != 278}
-        new = {"id": 278, "content": "<user>", "single_word": True, "lstrip": False, "rstrip": True, "normalized": True, "special": False}
+        del data["model"]["vocab"]["<mask>"]
+        data["added_tokens"] = data["added_tokens"][:4]
+        new = {"id": 279, "content": "<user>", "single_word": True, "lstrip": False, "rstrip": True, "normalized": True, "special": False}
         edit_json(path, model=data["model"], added_tokens=data["added_tokens"] + [new])
         meta = self.convert()[0]
-        self.assertEqual((meta["tokenizer.ggml.tokens"][278], meta["tokenizer.ggml.token_type"][278]), ("<user>", USER))
-        self.assertEqual(dict(zip(meta["mra.tokenizer.added.ids"], meta["mra.tokenizer.added.flags"]))[278], 2 | 4 | 8)
+        self.assertEqual((meta["tokenizer.ggml.tokens"][279], meta["tokenizer.ggml.token_type"][279]), ("<user>", USER))
+        self.assertEqual(dict(zip(meta["mra.tokenizer.added.ids"], meta["mra.tokenizer.added.flags"]))[279], 2 | 4 | 8 | 32)
 
     def test_unicode_line_breaks_in_vocab_txt(self):
         self.make("bert", "none")
@@ -142,9 +145,11 @@ class Vocab(FolderTest):
 
     def test_what_the_runtime_lacks_is_refused(self):
         cases = (
-            ("roberta", {"normalizer": {"type": "NFC"}}, "normalizer 'NFC'"),
-            ("roberta", {"pre_tokenizer": {"type": "Whitespace"}}, "pre-tokenizer 'Whitespace'"),
-            ("bert", {"pre_tokenizer": {"type": "Punctuation"}}, "pre-tokenizer 'Punctuation'"),
+            ("roberta", {"normalizer": {"type": "NFC", "new": 1}}, "normalizer.new = 1 is not supported"),
+            ("roberta", {"pre_tokenizer": {"type": "Whitespace"}}, "pre_tokenizer: BPE without byte-level"),
+            ("bert", {"pre_tokenizer": {"type": "Punctuation", "behavior": "Removed"}}, "pre_tokenizer.behavior = 'Removed'"),
+            ("bert", {"later": {"x": 1}}, "later = {'x': 1} is not supported"),
+            ("bert", {"version": "2.0"}, "version = '2.0'"),
             ("xlm-roberta", {"normalizer": {"type": "Replace", "pattern": {"String": "a"}, "content": "b"}}, "normalizer Replace"),
             ("xlm-roberta", {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "?"}}, "precompiled_charsmap"),
             ("bert", {"model": {"type": "WordLevel", "vocab": {}}}, "tokenizer model 'WordLevel'"),

@@ -1,4 +1,4 @@
-"""docs/bench_peers.py with made-up contenders: what it reports, and what must end it. Needs no PyTorch and no llama.cpp."""
+"""docs/scripts/bench_peers.py with made-up contenders: what it reports, and what must end it. Needs no PyTorch and no llama.cpp."""
 from __future__ import annotations
 
 import json
@@ -9,7 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parent.parent / "docs" / "bench_peers.py"
+SCRIPT = Path(__file__).resolve().parent.parent / "docs" / "scripts" / "bench_peers.py"
 
 # Plays every program that the script starts. A worker's speed is known: torch takes 4 units per token, ours 1.
 FAKE = """#!%s

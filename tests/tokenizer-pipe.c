@@ -1,6 +1,9 @@
-// The tokenizers as a filter, for golden/fuzz_tokenizers.py:
-//     tokenizer-pipe VOCAB < inputs      each input: flags, length of a, a, length of b or -1, b (all i32); out:
-//     id:start:end ... tokenizer-pipe VOCAB FILE          time the file instead
+// The tokenizers as a filter, for golden/fuzz_tokenizers.py and test_convert_tokenizer.py:
+//     tokenizer-pipe VOCAB < inputs       each input: flags, length of a, a, length of b or -1, b (all i32); out:
+//                                         id:start:end:type ..., a line per input
+//     tokenizer-pipe VOCAB FILE           time the file instead
+// VOCAB: as tokenizer-file.h says, or a model NAME.gguf
+#include "mra-encoder.h"
 #include "tokenizer-file.h"
 
 #include <stdlib.h>
@@ -34,8 +37,9 @@ static int run_inputs(const struct mra_tokenizer * tok) {
             return 1;
         }
         for (size_t i = 0; i < list.n; i++) {
-            printf("%s%d:%u:%u", i ? " " : "", (int) list.data[i].id, (unsigned) list.data[i].start,
-                (unsigned) list.data[i].end);
+            const struct mra_token * t = &list.data[i];
+            printf(
+                "%s%d:%u:%u:%d", i ? " " : "", (int) t->id, (unsigned) t->start, (unsigned) t->end, (int) t->segment);
         }
         putchar('\n');
         free(a);
@@ -61,15 +65,37 @@ static void run_timing(const struct mra_tokenizer * tok, const char * path) {
     free(text);
 }
 
+static int run(const struct mra_tokenizer * tok, const char * file, double create_ms) {
+    if (!file) { return run_inputs(tok); }
+    printf("create %.1f ms; ", create_ms);
+    run_timing(tok, file);
+    return 0;
+}
+
+static int run_gguf(const char * path, const char * file) {
+    struct mra_error err;
+    const double t = now();
+    struct mra_model * model = mra_model_load(path, NULL, &err);
+
+    if (!model) {
+        fprintf(stderr, "%s\n", err.msg);
+        return 1;
+    }
+    const int rc = run(mra_model_tokenizer(model), file, 1e3 * (now() - t));
+    mra_model_free(model);
+    return rc;
+}
+
 int main(int argc, char ** argv) {
     struct vocab_file f;
     struct mra_error err;
-    int rc = 0;
 
     if (argc < 2 || argc > 3) {
         fprintf(stderr, "usage: tokenizer-pipe VOCAB [FILE]\n");
         return 2;
     }
+    const size_t n = strlen(argv[1]);
+    if (n > 5 && strcmp(argv[1] + n - 5, ".gguf") == 0) { return run_gguf(argv[1], argv[2]); }
     vocab_file_read(&f, argv[1]);
     const double t = now();
     struct mra_tokenizer * tok = mra_tokenizer_create(&f.vocab, &err);
@@ -77,12 +103,7 @@ int main(int argc, char ** argv) {
         fprintf(stderr, "%s\n", err.msg);
         return 1;
     }
-    if (argc == 3) {
-        printf("create %.1f ms; ", 1e3 * (now() - t));
-        run_timing(tok, argv[2]);
-    } else {
-        rc = run_inputs(tok);
-    }
+    const int rc = run(tok, argv[2], 1e3 * (now() - t));
     mra_tokenizer_free(tok);
     vocab_file_free(&f);
     return rc;

@@ -10,7 +10,7 @@ from typing import Callable
 
 import numpy as np
 
-from .errors import ConvertError, read_json
+from .errors import ConvertError, read_json, shown
 
 # bfloat16 is the upper half of a float32: read as u16, widened by a shift
 BF16 = "bf16"
@@ -76,7 +76,9 @@ def _open_shards(folder: Path, index: Path, opener) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
     for shard in sorted({str(s) for s in weight_map.values()}):
         if Path(shard).name != shard:
-            raise ConvertError(f"{index}: shard name {shard!r} leaves the folder")
+            raise ConvertError(f"{index}: shard name {shown(shard)} leaves the folder")
+        if len(shard.encode("utf-8", "replace")) > 255:
+            raise ConvertError(f"{index}: the shard name {shown(shard)} is too long")
         if not (folder / shard).is_file():
             raise ConvertError(f"{folder / shard}: no such file (named by {index.name})")
         tensors.update(opener(folder / shard))

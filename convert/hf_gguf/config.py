@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import ConvertError, read_json
+from .errors import ConvertError, read_json, shown
 
 FAMILIES = {"Roberta": "roberta", "XLMRoberta": "xlm-roberta", "Camembert": "camembert", "Bert": "bert", "Mra": "mra"}
 HEADS = {"Model": "none", "ForMaskedLM": "mlm", "ForSequenceClassification": "classifier"}
@@ -62,7 +62,7 @@ class _Reader:
         if value is None:
             raise ConvertError(f"{self.path}: no {key}")
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 2**31:
-            raise ConvertError(f"{self.path}: {key} = {value!r} is not a number from {low} on")
+            raise ConvertError(f"{self.path}: {key} = {shown(value)} is not a number from {low} on")
         return value
 
     def fail(self, message: str):
@@ -144,15 +144,16 @@ def _labels(r: _Reader) -> list:
     except (AttributeError, TypeError, ValueError):
         r.fail("id2label does not map numbers to names")
     if not labels or sorted(labels) != list(range(len(labels))):
-        r.fail(f"id2label does not number its labels from 0 on: {sorted(labels)}")
+        r.fail(f"id2label does not number its labels from 0 on: {shown(sorted(labels))}")
     return [labels[i] for i in range(len(labels))]
 
 
 def _problem_type(r: _Reader, n_labels: int) -> str:
-    problem = r.values.get("problem_type") or ("regression" if n_labels == 1 else "single_label_classification")
+    """As transformers' pipeline: one label is a sigmoid unless it is said to be a regression."""
+    problem = r.values.get("problem_type") or "single_label_classification"
     if problem not in PROBLEM_TYPES:
-        r.fail(f"problem_type {problem!r} is not supported")
-    return problem
+        r.fail(f"problem_type {shown(problem)} is not supported")
+    return "multi_label_classification" if n_labels == 1 and problem != "regression" else problem
 
 
 def _mra_settings(r: _Reader, max_pos: int) -> dict:

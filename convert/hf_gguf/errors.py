@@ -9,6 +9,25 @@ class ConvertError(Exception):
     """Something is wrong with what the user gave; the message is one line for them."""
 
 
+def shown(value) -> str:
+    """A value from a file, as a short part of one line."""
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _refuse_surrogates(value, path) -> None:
+    """JSON can spell halves of characters, which are no text; nothing that is written may hold one."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            stack += [*item.keys(), *item.values()]
+        elif isinstance(item, list):
+            stack += item
+        elif isinstance(item, str) and not item.isascii() and any(0xD800 <= ord(c) < 0xE000 for c in item):
+            raise ConvertError(f"{path}: the text {shown(item)} holds a lone surrogate")
+
+
 def read_json(path: Path, kind: type = dict):
     """Content of a JSON file whose top level is a `kind` (dict or list)."""
     try:
@@ -23,6 +42,7 @@ def read_json(path: Path, kind: type = dict):
         raise ConvertError(f"{path}: bad JSON: {e}") from None
     if not isinstance(value, kind):
         raise ConvertError(f"{path}: expected a JSON {'object' if kind is dict else 'array'} at the top")
+    _refuse_surrogates(value, path)
     return value
 
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from .config import Config
 from .sentence_transformers import POOLING_TYPES, Embedding
 from .vocab import Vocab
@@ -11,12 +13,17 @@ RANK = 4
 WARP = 32
 FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}
 GGML_ID_NAMES = {"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator", "pad": "padding", "cls": "cls", "mask": "mask"}
-GGML_OPTIONS = ("add_space_prefix", "remove_extra_whitespaces")
+TOKENIZER_VERSION = 1
 
 
 @dataclass(frozen=True)
 class U32:
     value: int
+
+
+@dataclass(frozen=True)
+class F64s:
+    values: list
 
 
 def build_metadata(config: Config, vocab: Vocab, embedding: Embedding | None, name: str, type_: str, n_ctx: int, has_mlm: bool) -> dict:
@@ -53,6 +60,10 @@ def _own(meta: dict, config: Config, embedding: Embedding | None, n_ctx: int, ha
         if embedding.pooling:
             meta["mra.pooling"] = embedding.pooling
         meta["mra.normalize"] = embedding.normalize
+        meta["mra.prompts.names"] = list(embedding.prompts)
+        meta["mra.prompts.texts"] = list(embedding.prompts.values())
+        if embedding.default_prompt:
+            meta["mra.prompts.default"] = embedding.default_prompt
         if embedding.max_length and n_ctx == config.n_ctx:  # positions are extended for the sake of longer texts
             meta["mra.max_length"] = U32(min(embedding.max_length, n_ctx))
     for key, value in config.mra.items():
@@ -92,10 +103,27 @@ def _tokenizer(meta: dict, config: Config, vocab: Vocab) -> None:
     meta["tokenizer.ggml.add_bos_token"] = True
     meta["tokenizer.ggml.add_eos_token"] = True
     meta["tokenizer.ggml.add_sep_token"] = vocab.double_sep
-    for key, value in sorted(vocab.options.items()):
-        prefix = "tokenizer.ggml." if key in GGML_OPTIONS else "mra.tokenizer."
-        meta[prefix + key] = value if isinstance(value, bool) else U32(value)
-    meta["mra.tokenizer.pair_type"] = U32(min(vocab.pair_type, max(config.n_types - 1, 0)))
-    if vocab.added:
-        meta["mra.tokenizer.added.ids"] = sorted(vocab.added)
-        meta["mra.tokenizer.added.flags"] = [vocab.added[i] for i in sorted(vocab.added)]
+    if vocab.model == "t5":
+        meta["tokenizer.ggml.add_space_prefix"] = any(s in vocab.split for s in ("meta_always", "meta_first", "meta_always_whole", "meta_first_whole"))
+        meta["tokenizer.ggml.remove_extra_whitespaces"] = "whitespace" in vocab.split or "spaces" in vocab.normalize
+    _settings(meta, config, vocab)
+
+
+def _settings(meta: dict, config: Config, vocab: Vocab) -> None:
+    """All that the runtime needs beyond the vocabulary. Lists that are empty are left out."""
+    own = "mra.tokenizer."
+    meta[own + "version"] = U32(TOKENIZER_VERSION)
+    meta[own + "normalize"] = list(vocab.normalize)
+    meta[own + "split"] = list(vocab.split)
+    meta[own + "added.ids"] = list(vocab.added)
+    meta[own + "added.flags"] = list(vocab.added.values())
+    for key, parts in (("single", vocab.single), ("pair", vocab.pair)):
+        meta[f"{own}{key}.ids"] = [i for i, _ in parts]
+        meta[f"{own}{key}.types"] = [t for _, t in parts]
+    if vocab.unknown >= 0:
+        meta[own + "unknown_id"] = U32(vocab.unknown)
+    if vocab.model == "bert":
+        meta[own + "max_word_chars"] = U32(vocab.max_word_chars)
+    meta[own + "trim_offsets"] = vocab.trim_offsets
+    if any(np.float32(score) != score for score in vocab.scores.values()):
+        meta[own + "scores"] = F64s([float(vocab.scores.get(i, -10000.0)) for i in range(config.n_vocab)])

@@ -1,10 +1,10 @@
 """sentence-transformers folders: modules.json says how token vectors become one embedding."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import ConvertError, read_json, read_json_if
+from .errors import ConvertError, read_json, read_json_if, shown
 
 MODES = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max", "mean_sqrt_len_tokens": "mean_sqrt_len", "lasttoken": "last"}
 POOLING_TYPES = {"mean": 1, "cls": 2, "last": 3}      # bert.pooling_type has no number for the others
@@ -15,6 +15,8 @@ class Embedding:
     pooling: str = ""
     normalize: bool = False
     max_length: int = 0        # texts are cut here, in tokens; 0: not said
+    prompts: dict = field(default_factory=dict)    # name -> text that is put before every text
+    default_prompt: str = ""   # its name; "": none
 
 
 def read_modules(folder: Path) -> Embedding | None:
@@ -23,13 +25,14 @@ def read_modules(folder: Path) -> Embedding | None:
     if not path.is_file():
         return None
     result = Embedding()
+    _prompts(result, folder / "config_sentence_transformers.json")
     for module in read_json(path, list):
         if not isinstance(module, dict) or not isinstance(module.get("type"), str):
             raise ConvertError(f"{path}: an entry has no type")
         kind = module["type"].rsplit(".", 1)[-1]
         where = str(module.get("path", ""))
         if kind == "Pooling":
-            result.pooling = _pooling(folder / where / "config.json")
+            result.pooling = _pooling(folder / where / "config.json", result.prompts)
         elif kind == "Normalize":
             result.normalize = True
         elif kind != "Transformer":
@@ -42,8 +45,20 @@ def read_modules(folder: Path) -> Embedding | None:
     return result
 
 
-def _pooling(path: Path) -> str:
+def _prompts(result: Embedding, path: Path) -> None:
+    settings = read_json_if(path)
+    prompts, default = settings.get("prompts") or {}, settings.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) and "\0" not in name + text for name, text in prompts.items()):
+        raise ConvertError(f"{path}: prompts = {shown(prompts)} does not map names to texts")
+    if default is not None and (not isinstance(default, str) or default not in prompts):
+        raise ConvertError(f"{path}: default_prompt_name = {shown(default)} is none of the prompts")
+    result.prompts, result.default_prompt = prompts, default or ""
+
+
+def _pooling(path: Path, prompts: dict) -> str:
     settings = read_json(path)
+    if settings.get("include_prompt", True) is not True and any(prompts.values()):
+        raise ConvertError(f"{path}: include_prompt = {shown(settings['include_prompt'])} is not supported")
     on = [key[len("pooling_mode_"):] for key, value in settings.items() if key.startswith("pooling_mode_") and value is True]
     if isinstance(settings.get("pooling_mode"), str):  # newer folders
         on = [key for key, mode in MODES.items() if settings["pooling_mode"] in (key, mode)] or [settings["pooling_mode"]]

@@ -111,7 +111,8 @@ def _mlm_head(m: Mapper, prefix: str) -> None:
         return
     m.pair("mlm.dense", dense, c.n_embd, c.n_embd)
     m.pair("mlm.norm", norm, c.n_embd, None)
-    m.take("mlm.output.bias", bias if m.find(bias) else f"{decoder}.bias", (c.n_vocab,))
+    # the decoder's own bias is what is added; where it is tied to the other one it may be left out
+    m.take("mlm.output.bias", bias if c.tied and not m.find(f"{decoder}.bias") else f"{decoder}.bias", (c.n_vocab,))
     if not m.find(f"{decoder}.weight"):
         if not c.tied:
             raise ConvertError(f"{m.where}: missing tensor {decoder}.weight (config.json says it is not tied)")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .errors import ConvertError, read_json, read_json_if
 from .sentencepiece import read_sentencepiece
-from .vocab import ANGLE, BRACKET, CONTROL, LSTRIP, SPECIAL, USER, Vocab
+from .vocab import ADDED_ONLY, ANGLE, BRACKET, CONTROL, LSTRIP, SPECIAL, TEXT_A, TEXT_B, USER, Vocab
 
 
 def read_vocab_files(folder: Path, family: str) -> Vocab:
@@ -21,13 +21,22 @@ def read_vocab_files(folder: Path, family: str) -> Vocab:
         if isinstance(i, bool) or not isinstance(i, int):
             raise ConvertError(f"{folder / 'added_tokens.json'}: the id of {text!r} is not a number")
         if i not in vocab.pieces:
-            vocab.pieces[i], vocab.types[i], vocab.added[i] = text, USER, 0
+            vocab.pieces[i], vocab.types[i], vocab.added[i] = text, USER, ADDED_ONLY
     special = set((BRACKET if vocab.model == "bert" else ANGLE).values())
     for i, piece in vocab.pieces.items():
         if piece in special:  # <mask> takes the white space before it along, [MASK] does not
             vocab.types[i] = CONTROL
-            vocab.added[i] = SPECIAL | (LSTRIP if piece == "<mask>" else 0)
+            vocab.added[i] = SPECIAL | (LSTRIP if piece == "<mask>" else 0) | (vocab.added.get(i, 0) & ADDED_ONLY)
     return vocab
+
+
+def set_template(vocab: Vocab) -> None:
+    """[CLS] A [SEP] B [SEP], the second half of type 1; or <s> A </s> </s> B </s>."""
+    cls, sep = vocab.special["cls"], vocab.special["sep"]
+    vocab.single = [(cls, 0), (TEXT_A, 0), (sep, 0)]
+    vocab.pair = vocab.single + ([(TEXT_B, 1), (sep, 1)] if vocab.model == "bert" else [(sep, 0), (TEXT_B, 0), (sep, 0)])
+    vocab.unknown = -1 if vocab.model == "gpt2" else vocab.special["unk"]
+    vocab.trim_offsets = vocab.model == "gpt2"
 
 
 def _lines(path: Path) -> list:
@@ -52,17 +61,17 @@ def _bpe(folder: Path) -> Vocab:
         if line.count(" ") != 1:
             raise ConvertError(f"{folder / 'merges.txt'}: not a pair: {line!r}")
     settings = read_json_if(folder / "tokenizer_config.json")
-    return Vocab("gpt2", "roberta-bpe", {i: text for text, i in vocab.items()}, merges=merges, double_sep=True,
-                 options={"add_prefix_space": settings.get("add_prefix_space") is True})
+    split = "byte_words_prefix" if settings.get("add_prefix_space") is True else "byte_words"
+    return Vocab("gpt2", "roberta-bpe", {i: text for text, i in vocab.items()}, merges=merges, split=[split])
 
 
 def _wordpiece(folder: Path) -> Vocab:
     settings = read_json_if(folder / "tokenizer_config.json")
     lower = settings.get("do_lower_case", True) is not False
     accents = settings.get("strip_accents")
-    options = {"lowercase": lower, "strip_accents": lower if accents is None else bool(accents), "clean_text": True,
-               "handle_chinese_chars": settings.get("tokenize_chinese_chars", True) is not False, "max_word_chars": 100}
-    return Vocab("bert", "default", dict(enumerate(_lines(folder / "vocab.txt"))), options=options, pair_type=1)
+    cjk = settings.get("tokenize_chinese_chars", True) is not False
+    steps = ["clean"] + ["cjk"] * cjk + ["nfd", "strip_mn"] * (lower if accents is None else bool(accents)) + ["lowercase"] * lower
+    return Vocab("bert", "default", dict(enumerate(_lines(folder / "vocab.txt"))), normalize=steps, split=["bert"])
 
 
 def _unigram(folder: Path, family: str) -> Vocab:
@@ -78,6 +87,9 @@ def _unigram(folder: Path, family: str) -> Vocab:
         pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0)] + spm.pieces[3:]
     pieces = pieces + [("<mask>", 0.0)]
     return Vocab("t5", "default", {i: p[0] for i, p in enumerate(pieces)}, scores={i: p[1] for i, p in enumerate(pieces)},
-                 charsmap=spm.charsmap, double_sep=True,
-                 options={"add_space_prefix": spm.add_dummy_prefix, "remove_extra_whitespaces": spm.remove_extra_whitespaces,
-                          "whitespace_split": spm.remove_extra_whitespaces})
+                 charsmap=spm.charsmap, normalize=["charsmap"] if spm.charsmap else [],
+                 split=["whitespace"] * spm.remove_extra_whitespaces + [_meta(spm)])
+
+
+def _meta(spm) -> str:
+    return "meta_always" if spm.add_dummy_prefix else "meta_later" if spm.remove_extra_whitespaces else "meta_never"

@@ -1,127 +1,245 @@
-"""tokenizer.json (Hugging Face `tokenizers`) -> Vocab. Steps the runtime does not have are refused, not ignored."""
+"""tokenizer.json (Hugging Face `tokenizers`) -> Vocab. Every key is read; what the runtime does not have is refused by its name."""
 from __future__ import annotations
 
 import base64
 import binascii
 from pathlib import Path
 
-from .errors import ConvertError, read_json
-from .vocab import CONTROL, LSTRIP, NORMALIZED, RSTRIP, SINGLE_WORD, SPECIAL, USER, Vocab
+from .errors import ConvertError, read_json, shown
+from .node import Node
+from .template import read_post_processor
+from .vocab import ADDED_ONLY, CONTROL, LSTRIP, MAX_ID, NORMALIZED, RSTRIP, SINGLE_WORD, SPECIAL, USER, Vocab, byte_symbols
+
+MAX_U32 = 2**32 - 1
+FLAGS = (("lstrip", LSTRIP), ("rstrip", RSTRIP), ("single_word", SINGLE_WORD), ("normalized", NORMALIZED), ("special", SPECIAL))
+SPACES = {"Regex": " {2,}"}
+CLASS_SPLITS = {"WhitespaceSplit": "whitespace", "Whitespace": "words", "BertPreTokenizer": "bert"}
+FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd", "Lowercase": "lowercase", "StripAccents": "strip_m"}
 
 
 def read_tokenizer_json(path: Path) -> Vocab:
     data = read_json(path)
-    model = data.get("model")
-    if not isinstance(model, dict):
-        raise ConvertError(f"{path}: no model")
-    kind = str(model.get("type") or "") or ("BPE" if "merges" in model else "WordPiece" if "max_input_chars_per_word" in model else "Unigram")
-    readers = {"BPE": _bpe, "Unigram": _unigram, "WordPiece": _wordpiece}
-    if kind not in readers:
-        raise ConvertError(f"{path}: tokenizer model {kind!r} is not supported")
     try:
-        vocab = readers[kind](model, _flat(data.get("normalizer"), "normalizers"), _flat(data.get("pre_tokenizer"), "pretokenizers"))
-        _added_tokens(vocab, data.get("added_tokens") or [])
-        _post_processor(vocab, _flat(data.get("post_processor"), "processors"))
+        return _read(Node(data, ""))
     except ConvertError as e:
         raise ConvertError(f"{path}: {e}") from None
     except (AttributeError, KeyError, TypeError, ValueError, IndexError, OverflowError) as e:
         raise ConvertError(f"{path}: unexpected content ({type(e).__name__}: {e})") from None
+
+
+def _read(root: Node) -> Vocab:
+    root.only("version", "1.0")
+    for key in ("truncation", "padding", "decoder"):  # the caller's business, and what is done with ids
+        root.take(key)
+    vocab = _model(root.node("model"))
+    _added_tokens(vocab, root.nodes("added_tokens") if root.left.get("added_tokens") is not None else [])
+    root.take("added_tokens")
+    for step in _flat(root, "normalizer", "normalizers"):
+        _normalizer(vocab, step)
+    for step in _flat(root, "pre_tokenizer", "pretokenizers"):
+        _pre_tokenizer(vocab, step)
+    _check_steps(vocab)
+    read_post_processor(vocab, _flat(root, "post_processor", "processors"))
+    root.done()
     return vocab
 
 
-def _flat(step, members: str) -> list:
+def _flat(parent: Node, key: str, members: str) -> list:
     """A step, a Sequence of steps or null -> list of steps."""
-    if step is None:
+    if parent.left.get(key) is None:
+        parent.take(key)
         return []
-    return [s for part in step[members] for s in _flat(part, members)] if step.get("type") == "Sequence" else [step]
+    return _flat_step(parent.node(key), members)
 
 
-def _refuse(what: str, steps: list, allowed: tuple) -> None:
-    for step in steps:
-        if step.get("type") not in allowed:
-            raise ConvertError(f"{what} {step.get('type')!r} is not supported")
+def _flat_step(step: Node, members: str) -> list:
+    if step.left.get("type") != "Sequence":
+        return [step]
+    step.take("type")
+    parts = [part for child in step.nodes(members) for part in _flat_step(child, members)]
+    step.done()
+    return parts
 
 
-def _bpe(model: dict, normalizers: list, pre: list) -> Vocab:
-    _refuse("normalizer", normalizers, ())
-    _refuse("pre-tokenizer", pre, ("ByteLevel",))
-    if not pre:
-        raise ConvertError("BPE without byte-level pre-tokenizer is not supported")
-    if model.get("continuing_subword_prefix") or model.get("end_of_word_suffix"):
-        raise ConvertError("BPE with sub-word prefixes or suffixes is not supported")
-    merges = [m if isinstance(m, str) else f"{m[0]} {m[1]}" for m in model["merges"]]
+# ---- models
+
+def _model(model: Node) -> Vocab:
+    kind = model.take("type")
+    if kind is None:
+        kind = "BPE" if "merges" in model.left else "WordPiece" if "max_input_chars_per_word" in model.left else "Unigram"
+    readers = {"BPE": _bpe, "Unigram": _unigram, "WordPiece": _wordpiece}
+    if kind not in readers:
+        raise ConvertError(f"tokenizer model {kind!r} is not supported")
+    vocab = readers[kind](model)
+    model.done()
+    return vocab
+
+
+def _ids(model: Node) -> dict:
+    """id -> text"""
+    vocab = model.take("vocab")
+    if not isinstance(vocab, dict) or not vocab:
+        raise ConvertError(f"{model.at('vocab')} is not an object of tokens: unexpected content")
+    pieces = {}
+    for text, i in vocab.items():
+        if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i <= MAX_ID:
+            raise ConvertError(f"{model.at('vocab')}: the id of {shown(text)} is {shown(i)}")
+        if i in pieces:
+            raise ConvertError(f"{model.at('vocab')}: {shown(text)} and {shown(pieces[i])} have the same id {i}")
+        pieces[i] = text
+    return pieces
+
+
+def _unknown(model: Node, pieces: dict) -> int:
+    """The id of unk_token, -1 where it is null."""
+    text = model.take("unk_token")
+    if text is None:
+        return -1
+    for i, piece in pieces.items():
+        if piece == text:
+            return i
+    raise ConvertError(f"{model.at('unk_token')} = {shown(text)} is not in the vocabulary")
+
+
+def _bpe(model: Node) -> Vocab:
+    pieces = _ids(model)
+    model.only("dropout", None, 0.0)
+    for key in ("continuing_subword_prefix", "end_of_word_suffix"):
+        model.only(key, None, "")
+    model.only("ignore_merges", False)
+    unknown = _unknown(model, pieces)
+    if set(byte_symbols()) <= set(pieces.values()):  # nothing is unknown then
+        unknown = -1
+        model.bool("fuse_unk"), model.bool("byte_fallback")
+    model.only("fuse_unk", False)
+    model.only("byte_fallback", False)
+    merges = [m if isinstance(m, str) else f"{m[0]} {m[1]}" for m in model.list("merges")]
     if any(m.count(" ") != 1 for m in merges):
         raise ConvertError("a merge is not a pair")
-    return Vocab("gpt2", "roberta-bpe", {int(i): str(t) for t, i in model["vocab"].items()}, merges=merges, double_sep=True,
-                 options={"add_prefix_space": bool(pre[0].get("add_prefix_space"))})
+    return Vocab("gpt2", "roberta-bpe", pieces, merges=merges, unknown=unknown)
 
 
-def _unigram(model: dict, normalizers: list, pre: list) -> Vocab:
-    _refuse("normalizer", normalizers, ("Precompiled", "Replace", "Strip"))
-    _refuse("pre-tokenizer", pre, ("WhitespaceSplit", "Metaspace"))
-    charsmap, squeeze = b"", False
-    for step in normalizers:
-        if step["type"] == "Precompiled":
-            try:
-                charsmap = base64.b64decode(step.get("precompiled_charsmap") or "", validate=True)
-            except (binascii.Error, ValueError):
-                raise ConvertError("bad precompiled_charsmap") from None
-        elif step["type"] == "Strip" or step["pattern"] == {"Regex": " {2,}"}:
-            squeeze = True
-        else:
-            raise ConvertError(f"normalizer Replace of {step['pattern']} is not supported")
-    metaspace = next((s for s in pre if s["type"] == "Metaspace"), {})
-    split = any(s["type"] == "WhitespaceSplit" for s in pre)
-    if metaspace.get("replacement", "\u2581") != "\u2581":
-        raise ConvertError("Metaspace with a replacement other than U+2581 is not supported")
-    prefix = metaspace.get("add_prefix_space", metaspace.get("prepend_scheme", "always") != "never")
-    pieces = model["vocab"]
-    return Vocab("t5", "default", {i: str(p[0]) for i, p in enumerate(pieces)}, scores={i: float(p[1]) for i, p in enumerate(pieces)},
-                 charsmap=charsmap, double_sep=True,
-                 options={"add_space_prefix": bool(prefix), "remove_extra_whitespaces": squeeze or split, "whitespace_split": split})
+def _unigram(model: Node) -> Vocab:
+    model.only("byte_fallback", False)
+    rows = model.list("vocab")
+    pieces = {i: str(p[0]) for i, p in enumerate(rows)}
+    return Vocab("t5", "default", pieces, scores={i: float(p[1]) for i, p in enumerate(rows)}, unknown=model.int("unk_id", 0, len(rows) - 1))
 
 
-def _wordpiece(model: dict, normalizers: list, pre: list) -> Vocab:
-    _refuse("normalizer", normalizers, ("BertNormalizer", "NFD", "Lowercase", "StripAccents"))
-    _refuse("pre-tokenizer", pre, ("BertPreTokenizer",))
-    if model.get("continuing_subword_prefix", "##") != "##":
-        raise ConvertError("WordPiece with a prefix other than ## is not supported")
-    options = {"lowercase": False, "strip_accents": False, "clean_text": False, "handle_chinese_chars": False,
-               "max_word_chars": int(model.get("max_input_chars_per_word", 100))}
-    for step in normalizers:
-        if step["type"] == "BertNormalizer":
-            lower = bool(step.get("lowercase", True))
-            accents = step.get("strip_accents")
-            options.update(lowercase=lower, strip_accents=lower if accents is None else bool(accents),
-                           clean_text=bool(step.get("clean_text", True)), handle_chinese_chars=bool(step.get("handle_chinese_chars", True)))
-        elif step["type"] in ("Lowercase", "StripAccents"):
-            options["lowercase" if step["type"] == "Lowercase" else "strip_accents"] = True
-    return Vocab("bert", "default", {int(i): str(t) for t, i in model["vocab"].items()}, options=options, pair_type=1)
+def _wordpiece(model: Node) -> Vocab:
+    pieces = _ids(model)
+    model.only("continuing_subword_prefix", "##")
+    unknown = _unknown(model, pieces)
+    if unknown < 0:
+        raise ConvertError(f"{model.at('unk_token')} is missing")
+    return Vocab("bert", "default", pieces, unknown=unknown, max_word_chars=model.int("max_input_chars_per_word", 0, MAX_U32, 100))
 
+
+# ---- added tokens
 
 def _added_tokens(vocab: Vocab, added: list) -> None:
+    """Hugging Face numbers them anew: by the model's vocabulary, else behind the last. An id that says otherwise is refused."""
+    known = {text: i for i, text in vocab.pieces.items()}
+    size = len(known)
+    highest = -1
     for token in added:
-        i = int(token["id"])
-        vocab.pieces[i] = str(token["content"])
-        vocab.types[i] = CONTROL if token.get("special") else USER
-        vocab.added[i] = sum(flag for key, flag in (("lstrip", LSTRIP), ("rstrip", RSTRIP), ("single_word", SINGLE_WORD),
-                                                     ("normalized", NORMALIZED), ("special", SPECIAL)) if token.get(key))
+        text = token.string("content")
+        flags = sum(flag for key, flag in FLAGS if token.bool(key))
+        given = token.take("id")
+        token.done()
+        if not text:
+            raise ConvertError(f"{token.at('content')} is empty")
+        i = known.get(text, max(highest + 1, size) if highest >= size else size)
+        if given != i or isinstance(given, bool):
+            raise ConvertError(f"{token.at('id')} = {shown(given)}, but Hugging Face's tokenizers give {shown(text)} the id {i}")
+        if i in vocab.added:
+            raise ConvertError(f"{token.path}: {shown(text)} is added twice")
+        highest = max(highest, i)
+        in_model = text in known
+        vocab.pieces[i] = text
+        vocab.added[i] = flags | (0 if in_model else ADDED_ONLY)
+        # GGUF spells a control token of WordPiece so that it cannot be a part of a word
+        vocab.types[i] = USER if not flags & SPECIAL or (vocab.model == "bert" and in_model and flags & SINGLE_WORD) else CONTROL
 
 
-def _post_processor(vocab: Vocab, steps: list) -> None:
-    for step in steps:
-        if step["type"] == "RobertaProcessing":
-            vocab.double_sep, vocab.pair_type = True, 0
-        elif step["type"] == "BertProcessing":
-            vocab.double_sep, vocab.pair_type = False, 1
-        elif step["type"] == "TemplateProcessing":
-            single, pair = step["single"], step["pair"]
-            if len(single) != 3 or "SpecialToken" not in single[0] or "SpecialToken" not in single[2] or "Sequence" not in single[1]:
-                raise ConvertError("the template of a single text is not: special, text, special")
-            texts = [i for i, part in enumerate(pair) if "Sequence" in part]
-            if len(texts) != 2 or texts[0] != 1 or texts[1] != len(pair) - 2 or not 1 <= texts[1] - texts[0] - 1 <= 2:
-                raise ConvertError("the template of a pair is not supported")
-            vocab.double_sep = texts[1] - texts[0] == 3
-            vocab.pair_type = int(pair[texts[1]]["Sequence"].get("type_id", 0))
-        elif step["type"] != "ByteLevel":
-            raise ConvertError(f"post-processor {step['type']!r} is not supported")
+# ---- normalizers and pre-tokenizers
+
+def _normalizer(vocab: Vocab, step: Node) -> None:
+    kind = step.string("type")
+    if kind in FORMS:
+        vocab.normalize.append(FORMS[kind])
+    elif kind == "BertNormalizer":
+        lower = step.bool("lowercase", True)
+        accents = step.take("strip_accents")
+        if accents is not None and not isinstance(accents, bool):
+            step.refuse("strip_accents", accents)
+        strip = lower if accents is None else accents
+        vocab.normalize += ["clean"] * step.bool("clean_text", True) + ["cjk"] * step.bool("handle_chinese_chars", True)
+        vocab.normalize += ["nfd", "strip_mn"] * strip + ["lowercase"] * lower
+    elif kind == "Strip":
+        vocab.normalize += ["strip_left"] * step.bool("strip_left", True) + ["strip_right"] * step.bool("strip_right", True)
+    elif kind == "Replace":
+        pattern, content = step.take("pattern"), step.take("content")
+        if pattern != SPACES or content not in (" ", "\u2581"):
+            raise ConvertError(f"normalizer Replace of {shown(pattern)} by {shown(content)} at {step.path} is not supported")
+        vocab.normalize.append("spaces" if content == " " else "spaces_to_meta")
+    elif kind == "Precompiled":
+        _precompiled(vocab, step)
+    else:
+        raise ConvertError(f"normalizer {kind!r} at {step.path} is not supported")
+    step.done()
+
+
+def _precompiled(vocab: Vocab, step: Node) -> None:
+    if "charsmap" in vocab.normalize:
+        raise ConvertError(f"{step.path}: a second Precompiled is not supported")
+    try:
+        vocab.charsmap = base64.b64decode(step.take("precompiled_charsmap") or "", validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        raise ConvertError("bad precompiled_charsmap") from None
+    if vocab.charsmap:
+        vocab.normalize.append("charsmap")
+
+
+def _pre_tokenizer(vocab: Vocab, step: Node) -> None:
+    kind = step.string("type")
+    if kind in CLASS_SPLITS:
+        vocab.split.append(CLASS_SPLITS[kind])
+    elif kind == "Digits":
+        vocab.split.append("digits" if step.bool("individual_digits") else "digit_runs")
+    elif kind == "Punctuation":
+        step.only("behavior", "Isolated")
+        vocab.split.append("punctuation")
+    elif kind == "ByteLevel":
+        step.bool("trim_offsets", True)  # the post-processor's is what counts
+        vocab.split.append(("byte_words" if step.bool("use_regex", True) else "bytes") + "_prefix" * step.bool("add_prefix_space", True))
+    elif kind == "Metaspace":
+        _metaspace(vocab, step)
+    else:
+        raise ConvertError(f"pre-tokenizer {kind!r} at {step.path} is not supported")
+    step.done()
+
+
+def _metaspace(vocab: Vocab, step: Node) -> None:
+    step.only("replacement", "\u2581")
+    step.take("str_rep")  # of old files: the same again
+    old = step.take("add_prefix_space")
+    scheme = step.take("prepend_scheme", "always" if old in (None, True) else "never")
+    if scheme not in ("always", "first", "never") or (old is not None and old is not (scheme != "never")):
+        step.refuse("prepend_scheme", scheme)
+    vocab.split.append(f"meta_{scheme}" + ("" if step.bool("split", True) else "_whole"))
+
+
+def _check_steps(vocab: Vocab) -> None:
+    """What the runtime cannot do whatever the order of its steps."""
+    is_bytes = [s.startswith("byte") for s in vocab.split]
+    if vocab.model == "gpt2" and (not is_bytes or not is_bytes[-1] or sum(is_bytes) != 1):
+        raise ConvertError(f"pre_tokenizer: BPE without byte-level pre-tokenizer at the end is not supported ({', '.join(vocab.split) or 'none'})")
+    if vocab.model != "gpt2" and any(is_bytes):
+        raise ConvertError("pre_tokenizer: ByteLevel is supported for BPE only")
+    if sum(s.startswith("meta") or s.endswith("_prefix") for s in vocab.split) > 1:
+        raise ConvertError("pre_tokenizer: more than one step that adds a prefix is not supported")
+    if vocab.model != "t5" and ("charsmap" in vocab.normalize or any(s.startswith("meta") for s in vocab.split)):
+        raise ConvertError("normalizer or pre_tokenizer: Precompiled and Metaspace are supported for Unigram only")
+    if len(vocab.normalize) > 16 or len(vocab.split) > 16:
+        raise ConvertError("more than 16 steps of normalizing or splitting are not supported")

@@ -10,7 +10,7 @@ import numpy as np
 from gguf import GGMLQuantizationType as Q
 
 from .errors import ConvertError
-from .metadata import U32
+from .metadata import U32, F64s
 from .tensors import Output
 
 NEVER_QUANTIZED = ("position_embd.weight", "token_types.weight", "cls.output.weight")
@@ -105,5 +105,7 @@ def _add(writer: gguf.GGUFWriter, key: str, value) -> None:
         writer.add_float32(key, value)
     elif isinstance(value, str):
         writer.add_string(key, value)
+    elif isinstance(value, F64s):
+        writer.add_key_value(key, value.values, gguf.GGUFValueType.ARRAY, sub_type=gguf.GGUFValueType.FLOAT64)
     elif value:
         writer.add_array(key, value)

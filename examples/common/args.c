@@ -1,4 +1,5 @@
 #include "args.h"
+#include "ggml-mra.h"
 #include "output.h"
 
 #include <ctype.h>
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTS = 64 };
+enum { MAX_OPTS = 64, OPT_VERSION = 900 };
 
 static void print_line(const char * program, const char * fmt, va_list ap) {
     fprintf(stderr, "%s: ", program);
@@ -49,13 +50,20 @@ static void print_options(const struct arg_opt * opts, int n) {
 }
 
 static void print_help(const struct args * a) {
-    static const struct arg_opt help = { 'h', "help", NULL, "this text" };
+    static const struct arg_opt both[] = { { OPT_VERSION, "version", NULL,
+                                               "print versions and the CPU kernels in use" },
+        { 'h', "help", NULL, "this text" } };
     printf("usage: %s %s\n\n%s\n\noptions:\n", a->program, a->usage, a->about);
     print_options(a->opts, a->n_opt);
     if (a->n_common) printf("\noptions of all programs:\n");
     print_options(a->common, a->n_common);
-    print_options(&help, 1);
+    print_options(both, 2);
     if (a->notes) printf("\n%s\n", a->notes);
+}
+
+void args_version(const char * program) {
+    printf("%s %s (ggml %s, kernels %s)\n", program, MRA_VERSION, ggml_version(), mra_isa());
+    exit(output_close(program, 0));
 }
 
 static void unknown(const struct args * a, int argc, char ** argv, int at) {
@@ -65,7 +73,7 @@ static void unknown(const struct args * a, int argc, char ** argv, int at) {
 }
 
 int args_next(struct args * a, int argc, char ** argv) {
-    struct option longs[MAX_OPTS + 2] = { { 0 } };
+    struct option longs[MAX_OPTS + 3] = { { 0 } };
     char shorts[2 * MAX_OPTS + 4] = ":h"; // ':' tells a missing value from an unknown option
     size_t n_short = 2;
     const int n_opt = a->n_opt + a->n_common;
@@ -78,6 +86,7 @@ int args_next(struct args * a, int argc, char ** argv) {
         }
     }
     longs[n_opt] = (struct option) { "help", no_argument, NULL, 'h' };
+    longs[n_opt + 1] = (struct option) { "version", no_argument, NULL, OPT_VERSION };
     opterr = 0;
     const int at = optind ? optind : 1;
     int which = -1;
@@ -91,6 +100,7 @@ int args_next(struct args * a, int argc, char ** argv) {
     } else letter[1] = (char) id;
     switch (id) {
         case 'h': print_help(a); exit(output_close(a->program, 0));
+        case OPT_VERSION: args_version(a->program);
         case ':': usage_error(a->program, "%s needs a value (see --help)", at < argc ? argv[at] : "the last option");
         case '?': unknown(a, argc, argv, at);
     }

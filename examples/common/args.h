@@ -17,7 +17,7 @@ struct args {
     const char * program; // "mra-bench attn": names the culprit in messages
     const char * usage;   // what follows the program's name
     const char * about;
-    const struct arg_opt * opts; // n_opt of them; -h, --help is added
+    const struct arg_opt * opts; // n_opt of them; -h, --help and --version are added
     int n_opt;
     const struct arg_opt * common; // n_common more, listed behind them; may be NULL
     int n_common;
@@ -27,10 +27,17 @@ struct args {
     const char * value;
 };
 
-// The id of the next option, or -1 after the last; args->value is its value. Handles --help. Operands start at optind.
+// The id of the next option, or -1 after the last; args->value is its value. Handles --help and --version. Operands
+// start at optind.
 int args_next(struct args * a, int argc, char ** argv);
 // For programs without operands: complains if there is one
 void args_end(const struct args * a, int argc, char ** argv);
+
+// Prints what --version prints, and exits
+#if defined(__GNUC__)
+__attribute__((noreturn))
+#endif
+void args_version(const char * program);
 
 // The value at hand, checked; lists are separated by commas and return their length
 int64_t args_int(const struct args * a, int64_t lo, int64_t hi);

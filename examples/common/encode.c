@@ -1,97 +1,10 @@
-// A window of records: tokens and passes of each, then batches of similar length through the model.
+// A window of records through the model, all in one call; --verify: also with exact attention.
+#include "clock.h"
+#include "signals.h"
 #include "stream.h"
-#include "output.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-// ---- tokens ----
-
-// --truncate chunk: passes of at most `limit` tokens, each with the special tokens of the whole text around it
-static bool cut_into_passes(struct stream * s, struct item * it) {
-    const struct mra_token * t = it->list.data;
-    const int64_t n = (int64_t) it->list.n;
-    int64_t head = 0, tail = 0;
-    while (head < n && t[head].text < 0) head++;
-    while (tail < n - head && t[n - 1 - tail].text < 0) tail++;
-    const int64_t body = n - head - tail, room = s->limit - head - tail;
-    if (room < 1) {
-        item_fail(it, MRA_ERR_TOO_LONG, "the limit leaves no room for special tokens");
-        return false;
-    }
-    it->n_seq = (int) ((body + room - 1) / room);
-    it->seqs = calloc((size_t) it->n_seq, sizeof(*it->seqs));
-    it->passes = malloc((size_t) (body + it->n_seq * (head + tail)) * sizeof(*t));
-    if (!it->seqs || !it->passes) {
-        item_fail(it, MRA_ERR_MEMORY, "out of memory");
-        return false;
-    }
-    struct mra_token * to = it->passes;
-    for (int i = 0; i < it->n_seq; i++) { // of even length
-        const int64_t a = body * i / it->n_seq, b = body * (i + 1) / it->n_seq;
-        it->seqs[i] = (struct mra_seq) { .n = (int) (head + b - a + tail), .tokens = to };
-        memcpy(to, t, (size_t) head * sizeof(*t));
-        memcpy(to + head, t + head + a, (size_t) (b - a) * sizeof(*t));
-        memcpy(to + head + b - a, t + n - tail, (size_t) tail * sizeof(*t));
-        to += it->seqs[i].n;
-        it->n_tokens += it->seqs[i].n;
-    }
-    return true;
-}
-
-static void too_long(struct stream * s, struct item * it) {
-    char why[256], more[64] = "";
-    if (s->limit < s->info.n_ctx) snprintf(more, sizeof(more), "--max-tokens up to %d, ", s->info.n_ctx);
-    snprintf(why, sizeof(why), "%zu tokens, the limit is %d: %s--truncate right%s", it->list.n, s->limit, more,
-        s->want.kind == MRA_OUTPUT_POOLED ? " or chunk" : "");
-    item_fail(it, MRA_ERR_TOO_LONG, why);
-}
-
-void item_tokenize(struct stream * s, struct item * it) {
-    struct record * r = &it->rec;
-    if (!s->pairs) {
-        free(r->pair);
-        r->pair = NULL;
-        r->n_pair = 0;
-    }
-    if (s->pair && !r->pair && (r->pair = strdup(s->pair))) r->n_pair = strlen(s->pair);
-    if (mra_tokenize(mra_model_tokenizer(s->model), r->text, r->n_text, r->pair, r->n_pair, MRA_TOKENIZE_ADD_SPECIAL,
-            &it->list, &it->err) != MRA_OK) {
-        it->failed = true;
-        return;
-    }
-    for (size_t i = 0; i < it->list.n; i++)
-        if (it->list.data[i].segment >= s->info.n_types) it->list.data[i].segment = 0;
-    if (it->list.n > (size_t) s->limit) {
-        if (s->o->truncate == TRUNCATE_CHUNK) {
-            cut_into_passes(s, it);
-            return;
-        }
-        if (s->o->truncate == TRUNCATE_ERROR) {
-            too_long(s, it);
-            return;
-        }
-        if (mra_model_tokenize(s->model, r->text, r->n_text, r->pair, r->n_pair, s->limit, &it->list, &it->err) !=
-            MRA_OK) {
-            it->failed = true;
-            return;
-        }
-    }
-    if (it->list.n == 0) {
-        item_fail(it, MRA_ERR_ARG, "no tokens: the text is empty");
-        return;
-    }
-    it->seqs = calloc(1, sizeof(*it->seqs));
-    if (!it->seqs) {
-        item_fail(it, MRA_ERR_MEMORY, "out of memory");
-        return;
-    }
-    it->n_seq = 1;
-    it->n_tokens = (int64_t) it->list.n;
-    it->seqs[0] = (struct mra_seq) { .n = (int) it->list.n, .tokens = it->list.data };
-}
 
 // ---- --verify ----
 
@@ -114,19 +27,13 @@ static void compare(struct item * it, const float * x, const float * y, int64_t 
     it->rel_err = all2 > 0 ? sqrt(diff2 / all2) : sqrt(diff2);
 }
 
-// ---- batches ----
+// ---- items ----
 
 static int64_t rows_of(const struct stream * s, const struct item * it) {
-    return s->want.kind == MRA_OUTPUT_TOKENS ? it->n_tokens : s->want.kind == MRA_OUTPUT_MLM ? it->n_at : it->n_seq;
+    return s->want.kind == MRA_OUTPUT_SPANS ? it->n_span : s->want.kind == MRA_OUTPUT_MLM ? it->n_at : it->n_seq;
 }
 
-static void add_stats(struct stream * s, const struct mra_stats * st) {
-    s->n_computed += st->n_tokens;
-    s->build_ms += st->build_ms;
-    for (int i = 0; i < MRA_PART_COUNT; i++) s->part_ms[i] += st->part_ms[i];
-    if (st->compute_bytes > s->compute_bytes) s->compute_bytes = st->compute_bytes;
-}
-
+// rows, exact : [n_rows][n_cols] of the item; exact may be NULL
 static void finish_item(
     struct stream * s, struct item * it, const float * rows, const float * exact, int64_t n_rows, int64_t n_cols) {
     it->done = true;
@@ -138,83 +45,88 @@ static void finish_item(
     }
     if (exact) {
         compare(it, rows, exact, n_rows, n_cols);
-        s->max_err = fmax(s->max_err, it->max_err);
-        s->rel_err = fmax(s->rel_err, it->rel_err);
-        s->cosine = fmin(s->cosine, it->cosine);
+        s->report.max_err = fmax(s->report.max_err, it->max_err);
+        s->report.rel_err = fmax(s->report.rel_err, it->rel_err);
+        s->report.cosine = fmin(s->report.cosine, it->cosine);
     }
-    s->collect(s, it, rows, n_rows, n_cols);
+    it->attention = engine_attention(&s->engine, it->seqs, it->n_seq);
+    engine_say_approximate(&s->engine, &it->attention);
+    s->on.collect(s, it, rows, n_rows, n_cols);
 }
 
-// items[0 .. n) in one call
-static enum mra_status encode(struct stream * s, struct item ** items, int n, struct mra_error * err) {
-    int n_seq = 0, n_at = 0;
+// ---- one call ----
+
+struct batch { // sequences, positions and spans of several items
+    struct mra_seq * seqs;
+    struct mra_at * at;
+    struct mra_span * spans;
+    int n_seq, n_at, n_span;
+};
+
+static void batch_free(struct batch * b) {
+    free(b->seqs);
+    free(b->at);
+    free(b->spans);
+}
+
+static enum mra_status batch_fill(struct batch * b, struct item ** items, int n, struct mra_error * err) {
     for (int i = 0; i < n; i++) {
-        n_seq += items[i]->n_seq;
-        n_at += items[i]->n_at;
+        b->n_seq += items[i]->n_seq;
+        b->n_at += items[i]->n_at;
+        b->n_span += items[i]->n_span;
     }
-    struct mra_seq * seqs = malloc((size_t) n_seq * sizeof(*seqs));
-    struct mra_at * at = malloc((size_t) (n_at + 1) * sizeof(*at));
-    enum mra_status st = seqs && at ? MRA_OK : mra_fail(err, MRA_ERR_MEMORY, "out of memory");
-    n_seq = n_at = 0;
-    for (int i = 0; st == MRA_OK && i < n; i++) {
-        for (int j = 0; j < items[i]->n_at; j++) at[n_at++] = (struct mra_at) { n_seq, items[i]->at[j] };
-        for (int j = 0; j < items[i]->n_seq; j++) seqs[n_seq++] = items[i]->seqs[j];
+    b->seqs = malloc((size_t) b->n_seq * sizeof(*b->seqs));
+    b->at = malloc((size_t) (b->n_at + 1) * sizeof(*b->at));
+    b->spans = malloc((size_t) (b->n_span + 1) * sizeof(*b->spans));
+    if (!b->seqs || !b->at || !b->spans) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
+    int seq = 0, at = 0, span = 0;
+    for (int i = 0; i < n; i++) {
+        const struct item * it = items[i];
+        for (int j = 0; j < it->n_at; j++) b->at[at++] = (struct mra_at) { seq, it->at[j] };
+        for (int j = 0; j < it->n_span; j++)
+            b->spans[span++] = (struct mra_span) { seq + it->spans[j].seq, it->spans[j].first, it->spans[j].n };
+        for (int j = 0; j < it->n_seq; j++) b->seqs[seq++] = it->seqs[j];
     }
+    return MRA_OK;
+}
+
+static enum mra_status encode(struct stream * s, struct item ** items, int n, struct mra_error * err) {
+    struct batch b = { 0 };
+    struct mra_result r = { 0 }, exact = { 0 };
+    enum mra_status st = batch_fill(&b, items, n, err);
     struct mra_output want = s->want;
-    want.at = at;
-    want.n_at = n_at;
-    struct mra_result r = { 0 }, e = { 0 };
-    const double t0 = now_ms();
-    if (st == MRA_OK) st = mra_encode(s->ctx, seqs, n_seq, &want, &r, err);
-    const double t1 = now_ms();
-    if (st == MRA_OK && s->exact) st = mra_encode(s->exact, seqs, n_seq, &want, &e, err);
+    want.at = b.at;
+    want.n_at = b.n_at;
+    want.spans = b.spans;
+    want.n_span = b.n_span;
+    if (st == MRA_OK) st = mra_encode(s->engine.ctx, b.seqs, b.n_seq, &want, &r, err);
+    const double t = now_ms();
+    if (st == MRA_OK && s->engine.exact) st = mra_encode(s->engine.exact, b.seqs, b.n_seq, &want, &exact, err);
     if (st == MRA_OK) {
-        const struct mra_stats stats = mra_context_stats(s->ctx);
-        add_stats(s, &stats);
-        s->encode_ms += t1 - t0;
-        s->exact_ms += now_ms() - t1;
-        int64_t row = 0;
+        const struct mra_stats stats = mra_context_stats(s->engine.ctx);
+        report_encoded(&s->report, &stats, now_ms() - t);
+        const float *x = r.data, *y = exact.data;
         for (int i = 0; i < n; i++) {
             const int64_t n_rows = rows_of(s, items[i]);
-            finish_item(
-                s, items[i], r.data + row * r.n_cols, e.data ? e.data + row * r.n_cols : NULL, n_rows, r.n_cols);
-            row += n_rows;
+            finish_item(s, items[i], x, y, n_rows, r.n_cols);
+            x += n_rows * r.n_cols;
+            if (y) y += n_rows * r.n_cols;
         }
     }
-    free(seqs);
-    free(at);
+    batch_free(&b);
     return st;
 }
 
-static int by_length(const void * a, const void * b) {
-    const struct item *x = *(struct item *const *) a, *y = *(struct item *const *) b;
-    return x->n_tokens != y->n_tokens ? (x->n_tokens < y->n_tokens ? -1 : 1) : x < y ? -1 : x > y;
-}
-
-void window_encode(struct stream * s) {
-    struct item ** order = malloc((size_t) (s->n_items + 1) * sizeof(*order));
-    if (!order) fatal(s->program, "out of memory");
+void stream_encode(struct stream * s) {
+    struct item ** items = malloc((size_t) (s->window.n_items + 1) * sizeof(*items));
+    if (!items) fatal(s->program, "out of memory");
     int n = 0;
-    int64_t all = 0, done = 0, bytes = 0;
-    for (int i = 0; i < s->n_items; i++)
-        if (!s->items[i].failed) {
-            order[n++] = &s->items[i];
-            all += s->items[i].n_tokens;
-        }
-    if (s->n_items) bytes = s->items[s->n_items - 1].rec.end - s->done_bytes;
-    qsort(order, (size_t) n, sizeof(*order), by_length);
-    const int64_t most = s->o->batch_tokens ? s->o->batch_tokens : 8192;
-    for (int a = 0, b; a < n && !interrupted(); a = b) {
-        int64_t tokens = order[a]->n_tokens;
-        for (b = a + 1; b < n && tokens + order[b]->n_tokens <= most; b++) tokens += order[b]->n_tokens;
-        struct mra_error err;
-        enum mra_status st = encode(s, order + a, b - a, &err);
-        for (int i = a; st != MRA_OK && i < b && !interrupted(); i++) { // which of them?
-            if (b - a == 1 || encode(s, order + i, 1, &err) != MRA_OK) item_fail(order[i], err.code, err.msg);
-        }
-        done += tokens;
-        const double f = (double) s->done_bytes + (double) bytes * (double) done / (double) (all > 0 ? all : 1);
-        progress_records(s->n_done + s->n_failed, s->in.size > 0 ? f / (double) s->in.size : -1);
-    }
-    free(order);
+    for (int i = 0; i < s->window.n_items; i++)
+        if (!s->window.items[i].failed) items[n++] = &s->window.items[i];
+    struct mra_error err;
+    enum mra_status st = n > 0 && !interrupted() ? encode(s, items, n, &err) : MRA_OK;
+    if (st != MRA_OK && n == 1 && !interrupted()) item_fail(items[0], err.code, err.msg);
+    for (int i = 0; st != MRA_OK && n > 1 && i < n && !interrupted(); i++) // which of them?
+        if (encode(s, items + i, 1, &err) != MRA_OK && !interrupted()) item_fail(items[i], err.code, err.msg);
+    free(items);
 }

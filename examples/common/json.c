@@ -1,5 +1,7 @@
 #include "json.h"
+#include "utf8-length.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,7 +177,35 @@ enum mra_status json_object(const char * s, size_t n, const char * const * keys,
     return MRA_OK;
 }
 
+enum mra_status json_check(const char * s, size_t n, struct mra_error * err) {
+    struct scan c = { .start = s, .s = s, .end = s + n, .err = err };
+    skip_space(&c);
+    if (!skip_value(&c)) return MRA_ERR_FORMAT;
+    skip_space(&c);
+    if (c.s < c.end) {
+        bad(&c, "more than one value");
+        return MRA_ERR_FORMAT;
+    }
+    return MRA_OK;
+}
+
 bool json_is_string(struct json_span v) { return v.s && v.n >= 2 && v.s[0] == '"'; }
+
+bool json_is_integer(struct json_span v) {
+    const size_t sign = v.n > 0 && v.s[0] == '-';
+    for (size_t i = sign; i < v.n; i++)
+        if (v.s[i] < '0' || v.s[i] > '9') return false;
+    return v.n > sign;
+}
+
+bool json_is_utf8(struct json_span v) {
+    for (size_t i = 0; i < v.n;) {
+        const size_t len = utf8_length((const unsigned char *) v.s + i, v.n - i);
+        if (len == 0) return false;
+        i += len;
+    }
+    return true;
+}
 
 long long json_whole(struct json_span v) {
     if (!v.s || v.n == 0 || v.n > 18) return -1;
@@ -230,5 +260,29 @@ char * json_unquote(struct json_span v, size_t * len) {
     }
     *to = 0;
     *len = (size_t) (to - out);
+    return out;
+}
+
+char * json_quote(const char * s, size_t n) {
+    char * out = malloc(6 * n + 3); // \u0000 is the longest a byte can become
+    if (!out) return NULL;
+    char * to = out;
+    *to++ = '"';
+    for (size_t i = 0; i < n;) {
+        const unsigned char ch = (unsigned char) s[i];
+        const size_t len = utf8_length((const unsigned char *) s + i, n - i);
+        if (len == 0) to = put_utf8(to, 0xfffd);
+        else if (ch == '"' || ch == '\\') {
+            *to++ = '\\';
+            *to++ = (char) ch;
+        } else if (ch < 0x20 || ch == 0x7f) to += sprintf(to, "\\u%04x", ch);
+        else {
+            memcpy(to, s + i, len);
+            to += len;
+        }
+        i += len ? len : 1;
+    }
+    *to++ = '"';
+    *to = 0;
     return out;
 }

@@ -17,10 +17,19 @@ struct json_span {
 enum mra_status json_object(
     const char * s, size_t n, const char * const * keys, struct json_span * values, int n_keys, struct mra_error * err);
 
+// s[0 .. n) must be one JSON value and nothing else.
+enum mra_status json_check(const char * s, size_t n, struct mra_error * err);
+
 bool json_is_string(struct json_span v);
+bool json_is_integer(struct json_span v);
+// Whether all of its bytes are well-formed UTF-8, so that it can be copied into JSON as it is.
+bool json_is_utf8(struct json_span v);
 
 // The string a span stands for, NUL-terminated and owned by the caller; lone surrogates become U+FFFD. NULL: no memory.
 char * json_unquote(struct json_span v, size_t * len);
+
+// s as a JSON string, NUL-terminated and owned by the caller; bytes that are not UTF-8 become U+FFFD. NULL: no memory.
+char * json_quote(const char * s, size_t n);
 
 // v as a whole number that is not negative, or -1
 long long json_whole(struct json_span v);

@@ -122,3 +122,16 @@ void npy_free(struct npy * a) {
     free(a->data);
     memset(a, 0, sizeof(*a));
 }
+
+void npy_header(char head[NPY_HEADER], const char * descr, int64_t n_rows, int64_t n_cols) {
+    static const char magic[] = "\x93NUMPY\x01\x00\x76"; // 118 bytes follow the first ten
+    char cols[32] = "";
+    if (n_cols) snprintf(cols, sizeof(cols), " %lld", (long long) n_cols);
+    memset(head, ' ', NPY_HEADER);
+    memcpy(head, magic, 9);
+    head[9] = 0;
+    const int len = snprintf(head + 10, NPY_HEADER - 10,
+        "{'descr': '%.16s', 'fortran_order': False, 'shape': (%lld,%s), }", descr, (long long) n_rows, cols);
+    head[10 + len] = ' ';
+    head[NPY_HEADER - 1] = '\n';
+}

@@ -1,5 +1,5 @@
 // Arrays from .npy files (format 1 to 3), little-endian float32, float16 or int32 (read as float, exact below 2^24), C
-// order.
+// order; and the header of such a file.
 #pragma once
 
 #include "mra-error.h"
@@ -17,3 +17,7 @@ struct npy {
 
 enum mra_status npy_read(struct npy * a, const char * path, struct mra_error * err);
 void npy_free(struct npy * a);
+
+enum { NPY_HEADER = 128 };
+// The bytes before the values of an array of n_rows x n_cols, or of n_rows where n_cols is 0. descr: "<f4"
+void npy_header(char head[NPY_HEADER], const char * descr, int64_t n_rows, int64_t n_cols);

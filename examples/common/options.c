@@ -1,13 +1,19 @@
 #include "options.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum {
     OPT_INPUT = 1000,
+    OPT_COLUMN,
+    OPT_NO_HEADER,
+    OPT_FILES,
+    OPT_PATTERN,
     OPT_RESUME,
     OPT_PREFIX,
+    OPT_PROMPT,
     OPT_DEVICE,
     OPT_ATTN,
     OPT_FRAME,
@@ -20,28 +26,40 @@ enum {
     OPT_JSON,
 };
 
+#define TEXT(x)  #x
+#define VALUE(x) TEXT(x) // of a macro, as text
+
 const struct arg_opt common_options[] = {
     { 'm', "model", "FILE", "GGUF file (see convert/); required" },
-    { 'f', "file", "FILE", "read records from FILE, - is standard input" },
+    { 'f', "file", "FILE", "read records from FILE, - is standard input; may be given several times" },
     { OPT_INPUT, "input", "KIND",
-        "text: a document per line; jsonl: {\"id\", \"text\", \"text_pair\"} per line;\nauto (default): by the file's "
-        "ending or its first line" },
+        "text, jsonl, json, csv, tsv (see below); auto (default): by the file's\nending or its first line" },
+    { OPT_COLUMN, "column", "NAME",
+        "CSV: name or number (from 1) of the text's column; JSON: its key\n(default text)" },
+    { OPT_NO_HEADER, "no-header", NULL, "CSV: the first row is a record, too" },
+    { OPT_FILES, "files", NULL,
+        "the arguments are files and folders: each file, also in folders of\nfolders, is one record, its path the id" },
+    { OPT_PATTERN, "pattern", "GLOB", "with --files: of folders only files such as '*.txt'" },
     { 'o', "output", "FILE", "write there instead of standard output" },
     { OPT_RESUME, "resume", "FILE",
         "go on with FILE, JSON Lines of an interrupted run over the same input:\nfinished records are not repeated, a "
         "torn last line is dropped" },
     { OPT_PREFIX, "prefix", "TEXT", "put TEXT before every text, such as \"query: \"" },
+    { OPT_PROMPT, "prompt", "NAME",
+        "put the model's prompt of that name before every text (embeddings: its default\nprompt, if it has one, is put "
+        "there anyway; --prefix \"\" for none)" },
     { OPT_JSON, "json", NULL, "write JSON Lines" },
     { OPT_TRUNCATE, "truncate", "HOW",
         "texts above the limit: error (default) fails the record;\nright drops the end (of the longer text of a "
         "pair)" },
     { OPT_MAX_TOKENS, "max-tokens", "N", "that limit, special tokens included (default: the model's)" },
     { OPT_ATTN, "attn", "KIND",
-        "auto (default): a model trained with MRA as trained, others exact up\nto 1024 tokens, above that MRA; exact; "
-        "mra" },
+        "auto (default): a model trained with MRA as trained, others exact up\nto " VALUE(
+            MRA_AUTO_EXACT) " tokens, above that MRA; exact; mra" },
     { OPT_FRAME, "frame", "NAME", "of MRA: columns (default), mra2, mra2s, exact, or cell sizes: 16,4,1" },
     { OPT_BUDGET, "budget", "W", "of MRA: work as a fraction of exact attention's (default 1/8)" },
-    { OPT_BATCH, "batch-tokens", "N", "tokens computed at a time; bounds the memory (default 8192)" },
+    { OPT_BATCH, "batch-tokens", "N",
+        "tokens computed at a time; bounds the memory (default " VALUE(MRA_DEFAULT_BATCH) ")" },
     { 't', "threads", "N", "threads (default: all CPUs)" },
     { OPT_DEVICE, "device", "NAME",
         "cpu; cuda: the first CUDA device; auto (default): that where there is one,\nelse the CPU" },
@@ -51,29 +69,56 @@ const struct arg_opt common_options[] = {
 };
 const int n_common_options = sizeof(common_options) / sizeof(common_options[0]);
 
-const char common_notes[] = "exit status:\n"
-                            "  0    all good\n"
-                            "  1    failed: model, input or output\n"
-                            "  2    wrong usage\n"
-                            "  3    some records failed, each named on standard error; the others are done\n"
-                            "  130  interrupted; the output holds whole records only (see --resume)";
+const char common_notes[] =
+    "input:\n"
+    "  text   a document per line\n"
+    "  jsonl  {\"id\": ..., \"text\": \"...\", \"text_pair\": \"...\"} per line; id and text_pair "
+    "may be missing\n"
+    "  json   an array of strings or of such objects\n"
+    "  csv    columns text, id, text_pair by the first row's names, or --column; separated by "
+    "commas,\n"
+    "         semicolons or tabs, quoted as in RFC 4180; tsv: by tabs\n"
+    "  gzip and zstd are recognised and unpacked. Parquet and other binary files are refused.\n"
+    "\n"
+    "exit status:\n"
+    "  0    all good\n"
+    "  1    failed: model, input or output\n"
+    "  2    wrong usage\n"
+    "  3    some records failed, each named on standard error; the others are done\n"
+    "  130  interrupted; the output holds whole records only (see --resume)";
 
 struct options options_default(void) {
     const struct mra_context_params p = mra_context_params_default();
-    return (struct options) { .attn = p.attn, .device = "auto" };
+    return (struct options) { .attn = p.attn, .device = "auto", .batch_tokens = p.n_batch };
+}
+
+static void add_file(struct options * o, const struct args * a) {
+    char ** files = realloc(o->files, (size_t) (o->n_files + 1) * sizeof(*files));
+    if (!files) fatal(a->program, "out of memory");
+    o->files = files;
+    o->files[o->n_files++] = (char *) a->value;
+}
+void options_free(struct options * o) {
+    free(o->files);
+    o->files = NULL;
 }
 
 bool options_take(struct options * o, const struct args * a, int id) {
     struct mra_error err;
     switch (id) {
         case 'm': o->model = a->value; break;
-        case 'f': o->file = a->value; break;
+        case 'f': add_file(o, a); break;
         case 'o': o->out = a->value; break;
         case 't': o->n_threads = (int) args_int(a, 1, GGML_MAX_N_THREADS); break;
         case 'v': o->verbose = true; break;
-        case OPT_INPUT: o->input = (enum input_kind) args_choice(a, "auto|text|jsonl"); break;
+        case OPT_INPUT: o->input.kind = (enum input_kind) args_choice(a, "auto|text|jsonl|json|csv|tsv"); break;
+        case OPT_COLUMN: o->input.column = a->value; break;
+        case OPT_NO_HEADER: o->input.no_header = true; break;
+        case OPT_FILES: o->whole_files = true; break;
+        case OPT_PATTERN: o->input.pattern = a->value; break;
         case OPT_RESUME: o->resume = a->value; break;
         case OPT_PREFIX: o->prefix = a->value; break;
+        case OPT_PROMPT: o->prompt = a->value; break;
         case OPT_JSON: o->json = true; break;
         case OPT_TRUNCATE: o->truncate = (enum truncate) args_choice(a, "error|right|chunk"); break;
         case OPT_MAX_TOKENS: o->max_tokens = (int) args_int(a, 1, 1 << 30); break;
@@ -95,36 +140,57 @@ bool options_take(struct options * o, const struct args * a, int id) {
     return true;
 }
 
-static bool same_file(const char * a, const char * b) {
+bool same_file(const char * a, const char * b) {
     struct stat x, y;
     if (!a || !b || strcmp(b, "-") == 0) return false;
     const int got = strcmp(a, "-") == 0 ? fstat(STDIN_FILENO, &x) : stat(a, &x);
     return got == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+// where records come from: operands, -f, --files
+static void choose_input(struct options * o, const struct args * a, int n_texts, char ** texts) {
+    struct input_options * in = &o->input;
+    static char std[] = "-", *only_std[] = { std };
+    if (n_texts == 1 && strcmp(texts[0], "-") == 0 && !o->whole_files) {
+        if (o->n_files && strcmp(o->files[0], "-") != 0) usage_error(a->program, "both -f %s and -", o->files[0]);
+        n_texts = 0;
+    } else if (!n_texts && !o->n_files && isatty(STDIN_FILENO)) {
+        usage_error(a->program, "nothing to do: give texts, -f FILE, or - for standard input (see --help)");
+    }
+    if (o->n_files && n_texts)
+        usage_error(
+            a->program, "both -f and %s on the command line ('%s')", o->whole_files ? "--files" : "texts", texts[0]);
+    if (o->whole_files && !n_texts) usage_error(a->program, "--files: no file or folder (see --help)");
+    if (in->pattern && !o->whole_files) usage_error(a->program, "--pattern needs --files");
+    in->from = o->whole_files ? FROM_FILES : n_texts ? FROM_ARGUMENTS : FROM_LINES;
+    in->names = n_texts ? texts : o->n_files ? o->files : only_std;
+    in->n_names = n_texts ? n_texts : o->n_files ? o->n_files : 1;
+    if (in->from != FROM_LINES && (in->kind || in->column || in->no_header))
+        usage_error(a->program, "--input, --column and --no-header are for -f and standard input");
+    if (in->column && in->kind == INPUT_TEXT) usage_error(a->program, "--column needs CSV or JSON, not --input text");
+    for (int i = 0, n = 0; i < in->n_names; i++)
+        if (in->from == FROM_LINES && strcmp(in->names[i], "-") == 0 && ++n > 1)
+            usage_error(a->program, "standard input can be read only once");
+}
+
+static void check_output(const struct options * o, const struct args * a) {
+    bool same = same_file(o->model, o->out);
+    for (int i = 0; i < o->input.n_names && o->input.from != FROM_ARGUMENTS; i++)
+        same = same || same_file(o->input.names[i], o->out);
+    if (same) usage_error(a->program, "-o %s would overwrite what is being read", o->out);
+}
+
 void options_end(struct options * o, const struct args * a, int argc, char ** argv) {
-    o->texts = argv + optind;
-    o->n_texts = argc - optind;
     if (!o->model) usage_error(a->program, "no model: -m FILE (see --help)");
-    if (o->n_texts == 1 && strcmp(o->texts[0], "-") == 0) {
-        if (o->file && strcmp(o->file, "-") != 0) usage_error(a->program, "both -f %s and -", o->file);
-        o->file = "-";
-        o->n_texts = 0;
-    }
-    if (o->file && o->n_texts) usage_error(a->program, "both -f and texts on the command line ('%s')", o->texts[0]);
-    if (!o->file && !o->n_texts) {
-        if (isatty(STDIN_FILENO))
-            usage_error(a->program, "nothing to do: give texts, -f FILE, or - for standard input (see --help)");
-        o->file = "-";
-    }
+    choose_input(o, a, argc - optind, argv + optind);
+    if (o->prefix && o->prompt) usage_error(a->program, "--prefix and --prompt exclude each other");
     if (o->resume) {
         if (o->out && strcmp(o->out, o->resume) != 0)
             usage_error(a->program, "--resume %s and -o %s name different files", o->resume, o->out);
-        if (!o->file) usage_error(a->program, "--resume needs records from a file or a pipe");
+        if (o->input.from == FROM_ARGUMENTS) usage_error(a->program, "--resume needs records from a file or a pipe");
         if (o->dry_run) usage_error(a->program, "--resume and --dry-run exclude each other");
         o->out = o->resume;
         o->json = true;
     }
-    if (same_file(o->file, o->out) || same_file(o->model, o->out))
-        usage_error(a->program, "-o %s would overwrite what is being read", o->out);
+    check_output(o, a);
 }

@@ -8,11 +8,14 @@
 enum truncate { TRUNCATE_ERROR, TRUNCATE_RIGHT, TRUNCATE_CHUNK };
 
 struct options {
-    const char *model, *file, *out, *resume, *prefix, *device; // NULL: not given (device: "cpu", "cuda", "auto")
-    char ** texts;                                             // [n_texts] operands
-    int n_texts;
-    enum input_kind input;
-    int n_threads, batch_tokens, max_tokens, chunk_tokens; // 0: the default
+    const char *model, *out, *resume, *prefix, *prompt; // NULL: not given
+    const char * device;                                // "cpu", "cuda", "auto"
+    char ** files;                                      // -f: [n_files], owned
+    int n_files;
+    bool whole_files; // --files
+    struct input_options input;
+    int batch_tokens;
+    int n_threads, max_tokens, chunk_tokens; // 0: the default
     enum truncate truncate;
     enum mra_attention attention;
     struct mra_attn_params attn;
@@ -28,3 +31,6 @@ struct options options_default(void);
 bool options_take(struct options * o, const struct args * a, int id);
 // after the last option: operands, and what contradicts itself
 void options_end(struct options * o, const struct args * a, int argc, char ** argv);
+void options_free(struct options * o);
+// Whether a and b name the same regular file that is there; "-" as a: standard input. Either may be NULL.
+bool same_file(const char * a, const char * b);

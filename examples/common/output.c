@@ -1,4 +1,5 @@
 #include "output.h"
+#include "clock.h"
 
 #include <cjson/cJSON.h>
 
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static int write_errno; // of the first write that failed
@@ -83,12 +83,6 @@ void progress_clear(void) {
     shown = false;
 }
 
-static double seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double) t.tv_sec + (double) t.tv_nsec * 1e-9;
-}
-
 static const char * fmt_time(char cell[32], double s) {
     const long long t = (long long) (s + .5);
     if (t >= 3600) snprintf(cell, 32, "%lld:%02lld:%02lld", t / 3600, t / 60 % 60, t % 60);
@@ -100,7 +94,7 @@ void progress_records(int64_t n, double fraction) {
     enum { WIDTH = 24 };
     static double first = -1, first_fraction, last;
     static int64_t first_n;
-    const double now = seconds();
+    const double now = now_ms() * 1e-3;
     if (first < 0) {
         first = now;
         first_n = n;

@@ -1,62 +1,94 @@
-// --resume: which records of the input an interrupted run has finished. Four bytes per line of the input.
+#include "resume.h"
+#include "args.h"
 #include "json.h"
-#include "stream.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-static uint32_t hash_id(const char * id, size_t n) {
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char) id[i]) * 16777619u;
-    return h ? h : 1;
+static uint64_t hash(uint64_t h, const char * s, size_t n) {
+    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char) s[i]) * 1099511628211u; // FNV-1a
+    return h;
 }
 
-static void mark(struct stream * s, int64_t line, uint32_t hash) {
-    if (line >= s->n_finished) {
-        const int64_t n = line + line / 2 + 1024;
-        s->finished = realloc(s->finished, (size_t) n * sizeof(*s->finished));
-        if (!s->finished) fatal(s->program, "out of memory");
-        memset(s->finished + s->n_finished, 0, (size_t) (n - s->n_finished) * sizeof(*s->finished));
-        s->n_finished = n;
+// file and id are JSON text, s NULL: none. line < 0: the id is the place
+static struct resume_mark mark_of(struct json_span file, const char * unit, long long line, struct json_span id) {
+    const uint64_t start = 14695981039346656037u, name = hash(start, id.s, id.n);
+    if (line < 0) return (struct resume_mark) { name, name };
+    const uint64_t place = hash(
+        hash(hash(start, unit, strlen(unit)), (const char *) &line, sizeof(line)), file.s, file.n);
+    return (struct resume_mark) { place, name };
+}
+
+static int by_place(const void * a, const void * b) {
+    const struct resume_mark *x = a, *y = b;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static void add(struct resume * r, struct resume_mark mark) {
+    if (r->n == r->cap) {
+        r->cap = r->cap + r->cap / 2 + 1024;
+        r->marks = realloc(r->marks, r->cap * sizeof(*r->marks));
+        if (!r->marks) fatal(r->program, "out of memory");
     }
-    s->finished[line] = hash;
+    r->marks[r->n++] = mark;
 }
 
-int64_t resume_read(struct stream * s) {
-    static const char * const keys[] = { "line", "id", "chunk", "chunks" };
-    struct input in;
+enum { LINE, ELEMENT, FILE_NAME, ID, CHUNK, CHUNKS, N_KEYS };
+
+// one line of the earlier output; false: it is none
+static bool read_mark(struct resume * r, const char * line, size_t n, bool * whole) {
+    static const char * const keys[] = { "line", "element", "file", "id", "chunk", "chunks" };
+    struct json_span v[N_KEYS];
     struct mra_error err;
-    if (access(s->o->resume, F_OK) != 0) return 0;
-    if (input_open(&in, s->o->resume, NULL, 0, INPUT_TEXT, &err) != MRA_OK) fatal(s->program, "%s", err.msg);
+    if (n == SIZE_MAX || json_object(line, n, keys, v, N_KEYS, &err) != MRA_OK) return false;
+    const bool element = !v[LINE].s && v[ELEMENT].s;
+    const long long at = json_whole(v[element ? ELEMENT : LINE]);
+    if (at < 1 && (v[LINE].s || element || !v[ID].s)) return false;
+    *whole = !v[CHUNK].s || json_whole(v[CHUNK]) + 1 == json_whole(v[CHUNKS]); // else more chunks should follow
+    if (*whole) add(r, mark_of(v[FILE_NAME], element ? "element" : "line", at, v[ID]));
+    return true;
+}
+
+int64_t resume_read(struct resume * r, const char * program, const char * path) {
+    struct reader in;
+    struct mra_error err;
+    *r = (struct resume) { .program = program, .path = path };
+    if (access(path, F_OK) != 0) return 0;
+    if (reader_open(&in, path, true, &err) != MRA_OK) fatal(program, "%s", err.msg);
     int64_t end = 0;
     for (;;) {
         const char * line;
         size_t n;
-        struct json_span v[4];
-        const enum input_state st = input_line(&in, &line, &n, true, &err);
-        if (st == INPUT_FAILED) fatal(s->program, "%s", err.code ? err.msg : "interrupted");
+        bool whole = false;
+        const enum input_state st = reader_line(&in, &line, &n, true, &err);
+        if (st == INPUT_FAILED) fatal(program, "%s", err.code ? err.msg : "interrupted");
         if (st == INPUT_END) break;
         if (in.buf[in.at - 1] != '\n') break; // torn
-        long long at;
-        if (n == SIZE_MAX || json_object(line, n, keys, v, 4, &err) != MRA_OK || (at = json_whole(v[0])) < 1) {
-            fatal(s->program, "--resume %s: its line %lld is not a record of an earlier run", s->o->resume,
-                (long long) in.line);
-        }
-        if (v[2].s && json_whole(v[2]) + 1 != json_whole(v[3])) continue; // more chunks of the record should follow
-        mark(s, at, v[1].s ? hash_id(v[1].s, v[1].n) : 1);
-        end = in.offset;
+        if (!read_mark(r, line, n, &whole))
+            fatal(program, "--resume %s: its line %lld is not a record of an earlier run", path, (long long) in.line);
+        if (whole) end = in.offset;
     }
-    input_close(&in);
+    reader_close(&in);
+    if (r->n) qsort(r->marks, r->n, sizeof(*r->marks), by_place);
     return end;
 }
 
-bool resume_has(struct stream * s, const struct record * r) {
-    if (r->line >= s->n_finished || !s->finished[r->line]) return false;
-    if (s->finished[r->line] != (r->id ? hash_id(r->id, strlen(r->id)) : 1)) {
-        fatal(s->program, "--resume %s: line %lld of the input has another id there: not the same input", s->o->resume,
-            (long long) r->line);
+bool resume_has(const struct resume * r, const struct record * rec) {
+    if (r->n == 0) return false;
+    const bool is_file = strcmp(rec->place, "file") == 0;
+    char * file = rec->file ? json_quote(rec->file, strlen(rec->file)) : NULL;
+    const struct json_span none = { 0 }, name = { file, file ? strlen(file) : 0 },
+                           id = { rec->id, rec->id ? strlen(rec->id) : 0 };
+    const struct resume_mark mark = mark_of(file ? name : none, rec->place, is_file ? -1 : rec->line, id),
+                             *found = bsearch(&mark, r->marks, r->n, sizeof(mark), by_place);
+    free(file);
+    if (!found) return false;
+    if (found->id != mark.id) {
+        fatal(r->program, "--resume %s: %s %lld of the input has another id there: not the same input", r->path,
+            rec->place, (long long) rec->line);
     }
     return true;
 }
+
+void resume_free(struct resume * r) { free(r->marks); }

@@ -1,5 +1,6 @@
 #include "sink.h"
 #include "output.h"
+#include "utf8-length.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,23 +68,6 @@ void sink_real(struct sink * s, double x, int digits) {
     else sink_text(s, "null");
 }
 
-// bytes of the well-formed UTF-8 character at s, 0: there is none
-static size_t utf8_length(const unsigned char * s, size_t n) {
-    const unsigned char a = s[0];
-    const size_t len = a < 0x80 ? 1
-        : a >= 0xc2 && a < 0xe0 ? 2
-        : a >= 0xe0 && a < 0xf0 ? 3
-        : a >= 0xf0 && a < 0xf5 ? 4
-                                : 0;
-    if (len == 0 || len > n) return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((s[i] & 0xc0) != 0x80) return 0;
-    if ((a == 0xe0 && s[1] < 0xa0) || (a == 0xed && s[1] >= 0xa0) || (a == 0xf0 && s[1] < 0x90) ||
-        (a == 0xf4 && s[1] >= 0x90))
-        return 0;
-    return len;
-}
-
 void sink_json(struct sink * s, const char * text, size_t n) {
     const unsigned char *p = (const unsigned char *) text, *end = p + n;
     sink_text(s, "\"");
@@ -143,12 +127,14 @@ bool sink_flush(struct sink * s) {
 void sink_retry(struct sink * s) {
     if (s->regular) s->error = 0;
 }
-bool sink_back(struct sink * s) {
-    if (!s->regular || ftruncate(s->fd, s->before) != 0 || lseek(s->fd, s->before, SEEK_SET) != s->before) return false;
-    s->offset = s->before;
+bool sink_cut(struct sink * s, int64_t at) {
+    if (!s->regular || ftruncate(s->fd, at) != 0 || lseek(s->fd, at, SEEK_SET) != at) return false;
+    s->offset = at;
+    if (s->error) s->lost = s->error;
     s->error = 0;
     return true;
 }
+bool sink_back(struct sink * s) { return sink_cut(s, s->before); }
 
 bool sink_patch(struct sink * s, int64_t at, const void * p, size_t n) {
     return s->regular && pwrite(s->fd, p, n, s->start + at) == (ssize_t) n;
@@ -162,6 +148,7 @@ bool sink_close(struct sink * s, const char * program) {
     s->buf = NULL;
     s->ends = NULL;
     s->fd = -1;
+    if (!s->error) s->error = s->lost;
     if (!s->error || s->error == EPIPE) return true;
     progress_clear();
     fprintf(stderr, "%s: cannot write to %s: %s\n", program, s->path, strerror(s->error));

@@ -19,6 +19,7 @@ struct sink {
     size_t * ends;  // [n_ends] ends of records within buf
     size_t n_ends, cap_ends;
     int error; // errno of the first write that failed
+    int lost;  // the same, where sink_cut has dropped records since
 };
 
 // path NULL or "-": stdout. keep < 0: a new file; else the file is cut to `keep` bytes and continued.
@@ -42,6 +43,8 @@ bool sink_patch(struct sink * s, int64_t at, const void * p, size_t n); // regul
 // room.
 void sink_retry(struct sink * s);
 bool sink_back(struct sink * s);
+// the same, down to byte `at` of the file
+bool sink_cut(struct sink * s, int64_t at);
 
 // Closes; false and one line on stderr if something could not be written, except to a pipe whose reader is gone.
 bool sink_close(struct sink * s, const char * program);

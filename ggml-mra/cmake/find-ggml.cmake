@@ -97,3 +97,7 @@ if (NOT ggml_FOUND)
     message(STATUS "ggml-mra: ggml source tree ${GGML_MRA_GGML_SRC}")
     target_link_libraries(ggml-mra-ggml INTERFACE ggml)
 endif()
+add_custom_target(mra-dependencies) # what is compiled and not ours
+if (GGML_MRA_GGML_SRC)
+    add_dependencies(mra-dependencies ggml)
+endif()

@@ -5,7 +5,9 @@
 #include <string.h>
 
 struct mra_context_params mra_context_params_default(void) {
-    return (struct mra_context_params) { .attn = mra_attn_params_default(), .n_batch = 8192, .n_chunk = 512 };
+    return (struct mra_context_params) {
+        .attn = mra_attn_params_default(), .n_batch = MRA_DEFAULT_BATCH, .n_ffn_rows = MRA_DEFAULT_FFN_ROWS
+    };
 }
 
 static void * cpu_function(ggml_backend_t cpu, const char * name) {
@@ -27,6 +29,13 @@ static void start_threads(struct mra_context * ctx, ggml_backend_t cpu) {
     if (ctx->threads) set_pool(cpu, ctx->threads);
 }
 
+// ggml's CPU backend asks params.stop behind every node
+static void set_stop(struct mra_context * ctx, ggml_backend_t cpu) {
+    ggml_backend_set_abort_callback_t set = (ggml_backend_set_abort_callback_t) cpu_function(
+        cpu, "ggml_backend_set_abort_callback");
+    if (ctx->params.stop && set) set(cpu, ctx->params.stop, ctx->params.stop_user);
+}
+
 static void stop_threads(struct mra_context * ctx) {
     typedef void (*free_t)(struct ggml_threadpool *);
     if (!ctx->threads) return;
@@ -38,7 +47,7 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
     if (p->n_threads < 0 || p->n_threads > GGML_MAX_N_THREADS)
         return mra_fail(err, MRA_ERR_ARG, "n_threads = %d is not in 0..%d", p->n_threads, GGML_MAX_N_THREADS);
     if (p->n_batch < 0) return mra_fail(err, MRA_ERR_ARG, "n_batch = %d is negative", p->n_batch);
-    if (p->n_chunk < 0) return mra_fail(err, MRA_ERR_ARG, "n_chunk = %d is negative", p->n_chunk);
+    if (p->n_ffn_rows < 0) return mra_fail(err, MRA_ERR_ARG, "n_ffn_rows = %d is negative", p->n_ffn_rows);
     if ((unsigned) p->attention > MRA_ATTENTION_MRA)
         return mra_fail(err, MRA_ERR_ARG, "unknown attention %d", (int) p->attention);
     if (mra_attn_work(&p->attn, 64, 64) < 0) {
@@ -46,14 +55,18 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
             (double) p->attn.budget);
     }
     if (p->n_threads == 0) p->n_threads = mra_cpu_count();
-    if (p->n_batch == 0) p->n_batch = 8192;
-    if (p->n_chunk == 0) p->n_chunk = 512;
+    if (p->n_batch == 0) p->n_batch = MRA_DEFAULT_BATCH;
+    if (p->n_ffn_rows == 0) p->n_ffn_rows = MRA_DEFAULT_FFN_ROWS;
     return MRA_OK;
 }
 
 struct mra_context * mra_context_new(
     const struct mra_model * model, const struct mra_context_params * params, struct mra_error * err) {
     struct mra_context_params p = params ? *params : mra_context_params_default();
+    if (!model) {
+        mra_fail(err, MRA_ERR_ARG, "no model");
+        return NULL;
+    }
     if (check_params(&p, err) != MRA_OK) return NULL;
     struct mra_context * ctx = calloc(1, sizeof(*ctx));
     if (!ctx) {
@@ -77,6 +90,7 @@ struct mra_context * mra_context_new(
         if (ctx->companion) ctx->backends[ctx->n_backends++] = ctx->companion;
     }
     start_threads(ctx, ctx->backends[ctx->n_backends - 1]);
+    set_stop(ctx, ctx->backends[ctx->n_backends - 1]);
     return ctx;
 fail:
     mra_context_free(ctx);
@@ -117,11 +131,10 @@ static bool is_view(enum ggml_op op) {
         op == GGML_OP_TRANSPOSE;
 }
 
-// profile: ggml computes node by node; views cost nothing and run with the next one. A part ends with the node it is
-// named after.
+// profile: ggml computes node by node; views cost nothing and run with the next one
 static bool on_node(struct ggml_tensor * t, bool ask, void * user) {
     struct mra_context * ctx = user;
-    const enum mra_part part = mra_graph_part(t);
+    const enum mra_part part = mra_graph_part(ctx->graph, t);
     if (ask) return part != MRA_PART_COUNT || !is_view(t->op);
     const double now = mra_now_ms();
     if (!is_view(t->op)) {
@@ -151,10 +164,10 @@ enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra
     return MRA_OK;
 }
 
-const char * mra_context_note(const struct mra_context * ctx) { return ctx->no_companion.msg; }
+const char * mra_context_note(const struct mra_context * ctx) { return ctx ? ctx->no_companion.msg : ""; }
 
 struct mra_stats mra_context_stats(const struct mra_context * ctx) {
-    return ctx->stats;
+    return ctx ? ctx->stats : (struct mra_stats) { 0 };
 }
 
 const char * mra_part_name(enum mra_part part) {

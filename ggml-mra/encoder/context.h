@@ -15,18 +15,19 @@ struct mra_context {
     int n_backends;
     struct ggml_threadpool * threads;
     ggml_backend_sched_t sched;
-    size_t sched_size; // nodes it was made for
-    double part_start; // profile: end of the last part
-    double op_start;   // and of the last node
+    size_t sched_size;              // nodes it was made for
+    const struct mra_graph * graph; // being computed
+    double part_start;              // profile: end of the last part
+    double op_start;                // and of the last node
 
-    void * meta;
-    size_t meta_cap; // tensor structs and graph of a pass
-    void * ints;
-    size_t ints_cap; // its inputs
-    float * rows;
-    size_t rows_cap; // hidden states on their way to a pool
-    float * out;
-    size_t out_cap; // result
+    void * meta; // ends of parts, tensor structs and graph of a pass
+    size_t meta_cap;
+    void * ints; // its inputs
+    size_t ints_cap;
+    float * rows; // hidden states on their way to a pool
+    size_t rows_cap;
+    float * out; // result
+    size_t out_cap;
 };
 
 // grows *p to at least n bytes; contents are not kept

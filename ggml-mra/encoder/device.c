@@ -4,13 +4,12 @@
 #include <sched.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include <unistd.h>
 
 static ggml_backend_dev_t cuda_device(struct mra_error * err) {
     ggml_backend_reg_t reg = ggml_backend_reg_by_name("CUDA");
     if (reg && ggml_backend_reg_dev_count(reg) > 0) return ggml_backend_reg_dev_get(reg, 0);
-    mra_fail(err, MRA_ERR_UNSUPPORTED,
+    mra_fail(err, MRA_ERR_DEVICE,
         reg ? "no CUDA device answers: no GPU, or no driver" : "no CUDA device: ggml was built without CUDA");
     return NULL;
 }
@@ -28,7 +27,7 @@ ggml_backend_dev_t mra_device_find(const char * name, struct mra_error * err) {
     } else {
         dev = ggml_backend_dev_by_name(name);
     }
-    if (!dev) mra_fail(err, MRA_ERR_UNSUPPORTED, "no device '%.60s' in this build", name ? name : "cpu");
+    if (!dev) mra_fail(err, MRA_ERR_DEVICE, "no device '%.60s' in this build", name ? name : "cpu");
     return dev;
 }
 
@@ -42,8 +41,4 @@ int mra_cpu_count(void) {
     return n < 1 ? 1 : n > GGML_MAX_N_THREADS ? GGML_MAX_N_THREADS : (int) n;
 }
 
-double mra_now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double) t.tv_sec * 1e3 + (double) t.tv_nsec * 1e-6;
-}
+double mra_now_ms(void) { return (double) ggml_time_us() * 1e-3; }

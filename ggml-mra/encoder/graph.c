@@ -2,11 +2,6 @@
 // the head. Tokens of all sequences lie end to end: no padding, and no tensor that grows with the square of a length.
 #include "graph.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#define PART_NAME "mra-part-"
-
 struct builder {
     struct ggml_context * ctx;
     const struct mra_model * m;
@@ -15,11 +10,10 @@ struct builder {
     struct mra_error * err;
 };
 
-enum mra_part mra_graph_part(const struct ggml_tensor * t) {
-    const char * name = ggml_get_name(t);
-    const size_t n = strlen(PART_NAME);
-    return strncmp(name, PART_NAME, n) == 0 && strlen(name) == n + 1 ? (enum mra_part)(name[n] - '0')
-                                                                     : MRA_PART_COUNT; // longer: views of it
+enum mra_part mra_graph_part(const struct mra_graph * g, const struct ggml_tensor * t) {
+    for (int i = 0; i < g->n_ends; i++)
+        if (g->ends[i].node == t) return g->ends[i].part;
+    return MRA_PART_COUNT;
 }
 
 // From here on NULL is what an operator gave that could not be built; it passes through, the reason is in b->err.
@@ -27,7 +21,7 @@ enum mra_part mra_graph_part(const struct ggml_tensor * t) {
 // the nodes of x come before all that follow; it is the last one of its part
 static struct ggml_tensor * end_part(struct builder * b, struct ggml_tensor * x, enum mra_part part) {
     if (!x) return NULL;
-    ggml_format_name(x, PART_NAME "%d", (int) part);
+    b->g->ends[b->g->n_ends++] = (struct mra_part_end) { x, part };
     ggml_build_forward_expand(b->g->gf, x);
     return x;
 }
@@ -154,10 +148,11 @@ static struct ggml_tensor * rows_of(struct builder * b, struct ggml_tensor * x, 
     return ggml_view_2d(b->ctx, x, x->ne[0], n, x->nb[1], first * x->nb[1]);
 }
 
-// Chunks of tokens, each result in the place of its input: memory for one chunk of n_ff values, not for all.
-static struct ggml_tensor * feed_forward_chunks(
+// n_ffn_rows tokens at a time, each result in the place of its input: n_ff values of that many tokens are in memory,
+// not of all.
+static struct ggml_tensor * feed_forward_all(
     struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * o) {
-    const int64_t n = x->ne[1], step = b->s->n_chunk;
+    const int64_t n = x->ne[1], step = b->s->n_ffn_rows;
     if (n <= step) return feed_forward(b, l, x, o);
     for (int64_t i = 0; i < n; i += step) {
         const int64_t m = i + step < n ? step : n - i;
@@ -183,18 +178,33 @@ static struct ggml_tensor * head(struct builder * b, struct ggml_tensor * x) {
     return NULL;
 }
 
+// Upper bounds of what the functions above add to a graph, tensors of the model included; views count as nodes.
+enum {
+    MAX_PER_GRAPH = 64,     // inputs, embeddings, the rows that are wanted, and the head with its weights
+    MAX_LAYER_WEIGHTS = 18, // six dense layers and two norms have 16 tensors
+    MAX_PER_LAYER = 16,     // q, k, v as three products with their biases, and the views of their heads
+    MAX_PER_FFN_STEP = 24,  // two views, three dense layers of up to four nodes, two norms of three, and the set_2d
+    MAX_PER_ATTENTION = 12, // views, reshape and set_2d around a call of ggml_mra_attn ...
+    MAX_PER_LEVEL = 12,     // ... and per level of its frame: pools, scores, lists and states
+    ENDS_PER_LAYER = 3,     // QKV, attention, feed-forward
+};
+
 size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape * s) {
-    const size_t n_chunk = (size_t) (s->n_tokens + s->n_chunk - 1) / s->n_chunk,
-                 n_each = s->attn.frame == MRA_FRAME_SQUARE ? (size_t) s->n_seq : 1;
-    const size_t n_weights = 18, per_chunk = 24, per_seq = 12 + 12 * MRA_MAX_LEVELS; // upper bounds of nodes
-    return 64 + (size_t) m->info.n_layer * (n_weights + 16 + n_chunk * per_chunk + n_each * per_seq);
+    const size_t n_ffn_steps = (size_t) (s->n_tokens + s->n_ffn_rows - 1) / s->n_ffn_rows,
+                 n_calls = s->attn.frame == MRA_FRAME_SQUARE ? (size_t) s->n_seq : 1,
+                 per_call = MAX_PER_ATTENTION + MAX_PER_LEVEL * MRA_MAX_LEVELS;
+    return MAX_PER_GRAPH +
+        (size_t) m->info.n_layer *
+        (MAX_LAYER_WEIGHTS + MAX_PER_LAYER + n_ffn_steps * MAX_PER_FFN_STEP + n_calls * per_call);
 }
+
+size_t mra_graph_max_ends(const struct mra_model * m) { return (size_t) m->info.n_layer * ENDS_PER_LAYER + 2; }
 
 enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
     const struct mra_graph_shape * s, struct mra_error * err) {
     struct mra_error e = { 0 };
     struct builder b = { ctx, m, s, g, &e };
-    *g = (struct mra_graph) { .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false) };
+    *g = (struct mra_graph) { .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false), .ends = g->ends };
     g->ids = input(&b, s->n_tokens);
     g->positions = input(&b, s->n_tokens);
     if (m->token_types) g->types = input(&b, s->n_tokens);
@@ -209,7 +219,7 @@ enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx,
             o = ggml_get_rows(ctx, o, g->rows);
             x = ggml_get_rows(ctx, x, g->rows);
         }
-        x = end_part(&b, feed_forward_chunks(&b, &m->layers[i], x, o), MRA_PART_FFN);
+        x = end_part(&b, feed_forward_all(&b, &m->layers[i], x, o), MRA_PART_FFN);
     }
     if (x && s->head != MRA_HEAD_NONE) x = end_part(&b, head(&b, x), MRA_PART_HEAD);
     if (!x) return mra_fail(err, e.code, "%s", e.msg);

@@ -10,14 +10,21 @@ struct mra_graph_shape {
     const int32_t * starts; // [n_seq + 1] first token of each sequence, then n_tokens
     int max_len;            // of a sequence
     int n_rows;             // rows of the result that are wanted; 0: all tokens
-    int n_chunk;            // tokens whose feed-forward part is computed at a time
+    int n_ffn_rows;         // tokens whose feed-forward part is computed at a time
     enum mra_head_kind head;
     bool dense; // weights lie in the CPU's memory: dense layers and norms by our operators, else by ggml's
     struct mra_attn_params attn;
 };
 
+struct mra_part_end {
+    const struct ggml_tensor * node; // the last one of a part
+    enum mra_part part;
+};
+
 struct mra_graph {
     struct ggml_cgraph * gf;
+    struct mra_part_end * ends; // [n_ends] in the order of the nodes
+    int n_ends;
     // inputs, to be filled once the graph is allocated
     struct ggml_tensor *ids, *positions; // I32 [n_tokens]
     struct ggml_tensor * types;          // I32 [n_tokens], NULL: the model has no token types
@@ -26,12 +33,13 @@ struct mra_graph {
     struct ggml_tensor * out;            // F32 [n_cols, n_rows]
 };
 
-// nodes and leafs it takes at most
+// nodes and leafs it takes at most; and ends of parts
 size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape * s);
+size_t mra_graph_max_ends(const struct mra_model * m);
 
-// ctx is no_alloc and has room for mra_graph_size tensors and a graph of that size
+// ctx is no_alloc and has room for mra_graph_size tensors and a graph of that size; g->ends: mra_graph_max_ends of them
 enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
     const struct mra_graph_shape * s, struct mra_error * err);
 
 // The part of the model a node is the last one of, or MRA_PART_COUNT.
-enum mra_part mra_graph_part(const struct ggml_tensor * t);
+enum mra_part mra_graph_part(const struct mra_graph * g, const struct ggml_tensor * t);

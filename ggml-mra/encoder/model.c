@@ -141,6 +141,19 @@ static enum mra_status load_settings(struct mra_model * m, struct mra_error * er
     return MRA_OK;
 }
 
+static enum mra_status load_prompts(struct mra_model * m, struct mra_error * err) {
+    size_t n_names, n_texts;
+    TRY(mra_gguf_strings(&m->file, "mra.prompts.names", &m->prompt_names_id, &n_names, err));
+    TRY(mra_gguf_strings(&m->file, "mra.prompts.texts", &m->prompt_texts_id, &n_texts, err));
+    TRY(mra_gguf_str(&m->file, "mra.prompts.default", &m->default_prompt, err));
+    if (n_names != n_texts || n_names > INT32_MAX)
+        return mra_fail(err, MRA_ERR_FORMAT, "%zu names of %zu prompts", n_names, n_texts);
+    m->n_prompts = (int) n_names;
+    if (m->default_prompt && !mra_model_prompt(m, m->default_prompt))
+        return mra_fail(err, MRA_ERR_FORMAT, "mra.prompts.default '%.40s' is no prompt", m->default_prompt);
+    return MRA_OK;
+}
+
 // ---- tensors ----
 
 static bool is_matrix_type(enum ggml_type type) {
@@ -231,6 +244,12 @@ static enum mra_status load_heads(struct mra_model * m, struct mra_error * err) 
     const struct ggml_tensor * last = m->cls_out.w ? m->cls_out.w : m->cls.w;
     if (last && last->ne[1] > 1 << 20) return mra_fail(err, MRA_ERR_FORMAT, "%lld classes", (long long) last->ne[1]);
     m->info.n_class = last ? (int) last->ne[1] : 0;
+    // one label is a probability of its own, unless it is said to be a number
+    if (m->info.n_class == 1 && m->info.problem == MRA_PROBLEM_SINGLE) m->info.problem = MRA_PROBLEM_MULTI;
+    m->info.note = m->cls.w && !m->cls_out.w
+        ? "the classifier has no pooler (llama.cpp's converter leaves BERT's out): its scores are not the model's; "
+          "convert with convert_hf.py"
+        : "";
     TRY(find_linear(m, &m->mlm_dense, true, -1, "mlm.dense", n, n, err));
     if (!m->mlm_dense.w) return MRA_OK;
     TRY(find_norm(m, &m->mlm_norm, -1, "mlm.norm", err));
@@ -301,10 +320,11 @@ static enum mra_status load(
     struct mra_model * m, const char * path, const struct mra_model_params * params, struct mra_error * err) {
     m->labels_id = -1;
     m->dev = mra_device_find(params ? params->device : NULL, err);
-    if (!m->dev) return MRA_ERR_UNSUPPORTED;
+    if (!m->dev) return MRA_ERR_DEVICE;
     TRY(mra_gguf_open(&m->file, path, err));
     TRY(load_sizes(m, err));
     TRY(load_settings(m, err));
+    TRY(load_prompts(m, err));
     TRY(load_tensors(m, err));
     TRY(load_vocab(m, err));
     m->info.device = ggml_backend_dev_name(m->dev);
@@ -321,7 +341,8 @@ struct mra_model * mra_model_load(const char * path, const struct mra_model_para
     }
     const enum mra_status st = load(m, path, params, &e);
     if (st != MRA_OK) {
-        mra_fail(err, st, "%.100s: %s", path, e.msg);
+        if (st == MRA_ERR_DEVICE) mra_fail(err, st, "%s", e.msg); // not the file's fault
+        else mra_fail(err, st, "%.100s: %s", path, e.msg);
         mra_model_free(m);
         return NULL;
     }
@@ -339,13 +360,25 @@ void mra_model_free(struct mra_model * m) {
 }
 
 struct mra_model_info mra_model_info(const struct mra_model * m) {
-    return m->info;
+    return m ? m->info : (struct mra_model_info) { 0 };
 }
-const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * m) { return m->tokenizer; }
+const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * m) { return m ? m->tokenizer : NULL; }
 
 const char * mra_model_label(const struct mra_model * m, int i) {
-    return m->labels_id < 0 || i < 0 || i >= m->info.n_class ? NULL
-                                                             : gguf_get_arr_str(m->file.gguf, m->labels_id, (size_t) i);
+    if (!m || m->labels_id < 0 || i < 0 || i >= m->info.n_class) return NULL;
+    return gguf_get_arr_str(m->file.gguf, m->labels_id, (size_t) i);
+}
+
+const char * mra_model_prompt_name(const struct mra_model * m, int i) {
+    return i < 0 || i >= m->n_prompts ? NULL : gguf_get_arr_str(m->file.gguf, m->prompt_names_id, (size_t) i);
+}
+
+const char * mra_model_prompt(const struct mra_model * m, const char * name) {
+    if (!name) name = m->default_prompt;
+    for (int i = 0; name && i < m->n_prompts; i++)
+        if (strcmp(mra_model_prompt_name(m, i), name) == 0)
+            return gguf_get_arr_str(m->file.gguf, m->prompt_texts_id, (size_t) i);
+    return NULL;
 }
 
 // drops tokens from the end of the longer text; specials stay
@@ -363,6 +396,7 @@ static void truncate_list(struct mra_token_list * list, size_t max) {
 
 enum mra_status mra_model_tokenize(const struct mra_model * m, const char * a, size_t n_a, const char * b, size_t n_b,
     int max_tokens, struct mra_token_list * list, struct mra_error * err) {
+    if (!m || !a || !list) return mra_fail(err, MRA_ERR_ARG, "no %s", !m ? "model" : !a ? "text" : "list");
     if (max_tokens < 0 || max_tokens > m->info.n_ctx)
         return mra_fail(err, MRA_ERR_ARG, "max_tokens = %d is not in 0..%d", max_tokens, m->info.n_ctx);
     TRY(mra_tokenize(m->tokenizer, a, n_a, b, n_b, MRA_TOKENIZE_ADD_SPECIAL, list, err));

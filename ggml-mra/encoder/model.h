@@ -34,8 +34,11 @@ struct mra_model {
     struct mra_norm mlm_norm;
 
     struct mra_tokenizer * tokenizer;
-    struct mra_gguf file; // mapping, keys, and the tensors above
-    int64_t labels_id;    // key id of the labels, or -1
+    struct mra_gguf file;                     // mapping, keys, and the tensors above
+    int64_t labels_id;                        // key id of the labels, or -1
+    int64_t prompt_names_id, prompt_texts_id; // of the prompts
+    int n_prompts;
+    const char * default_prompt; // its name, or NULL
     ggml_backend_dev_t dev;
     ggml_backend_buffer_t buffer; // the weights
 };

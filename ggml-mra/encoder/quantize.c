@@ -57,7 +57,9 @@ static bool stays(const struct ggml_tensor * t) {
         strcmp(name, "cls.output.weight") == 0;
 }
 
-// K types have blocks of 256: rows that do not fit get the type of about the same size with blocks of 32, then f16
+// K types have blocks of 256. Rows that do not fit get the smallest type with blocks of 32 that is about as exact
+// (relative error of normal numbers: q4_k .072, q4_1 .079, q5_0 .043; q5_k .036, q5_1 .038; q6_k .018, q8_0 .005), then
+// f16. MiniLM in q4_k has a mean cosine to f16 of .991 with q5_0 in 16.8 MB, of .981 with q4_1 in 15.7 MB.
 static enum ggml_type type_that_fits(enum ggml_type type, int64_t n) {
     if (n % ggml_blck_size(type) == 0) return type;
     const enum ggml_type next = type == GGML_TYPE_Q4_K ? GGML_TYPE_Q5_0
@@ -90,11 +92,13 @@ struct task {
 
 static void * work(void * arg) {
     struct task * k = arg;
-    float * rows = malloc((size_t) (k->step * k->n_col) * sizeof(float));
+    const size_t n_rows = (size_t) (k->step * k->n_col) * sizeof(float);
+    float * rows = malloc(n_rows + k->nb_src);
     if (!rows) {
         atomic_store(&k->failed, 1);
         return NULL;
     }
+    char * aligned = (char *) rows + n_rows; // a row of the file: general.alignment may be 1
     const struct ggml_type_traits * from = ggml_get_type_traits(k->from);
     for (;;) {
         const int64_t i = (int64_t) atomic_fetch_add(&k->next, 1) * k->step,
@@ -102,8 +106,12 @@ static void * work(void * arg) {
         if (i >= k->n_row) break;
         for (int64_t r = 0; r < n; r++) {
             const char * src = k->src + (size_t) (i + r) * k->nb_src;
-            if (k->from == GGML_TYPE_F32) memcpy(rows + r * k->n_col, src, (size_t) k->n_col * sizeof(float));
-            else from->to_float(src, rows + r * k->n_col, k->n_col);
+            if (k->from == GGML_TYPE_F32) {
+                memcpy(rows + r * k->n_col, src, (size_t) k->n_col * sizeof(float));
+            } else {
+                memcpy(aligned, src, k->nb_src);
+                from->to_float(aligned, rows + r * k->n_col, k->n_col);
+            }
         }
         if (k->to == GGML_TYPE_F32) memcpy(k->dst + (size_t) i * k->nb_dst, rows, (size_t) n * k->nb_dst);
         else if (k->to == GGML_TYPE_F16)
@@ -184,7 +192,7 @@ static enum mra_status writer_close(struct writer * w, enum mra_status st, struc
 struct plan {
     struct ggml_tensor * t;
     enum ggml_type to;
-    bool fallback;
+    bool stays, fallback;
 };
 
 // the new header: keys of the input, tensors with their new types
@@ -207,8 +215,8 @@ static enum mra_status make_plan(
     int n = 0;
     for (struct ggml_tensor * t = ggml_get_first_tensor(f->meta); t; t = ggml_get_next_tensor(f->meta, t)) {
         struct plan * p = &plan[n++];
-        *p = (struct plan) { t, t->type, false };
-        if (stays(t)) continue;
+        *p = (struct plan) { t, t->type, stays(t), false };
+        if (p->stays) continue;
         if (!is_plain(t->type)) {
             return mra_fail(err, MRA_ERR_UNSUPPORTED, "already quantized ('%s' is %s); start from f32 or f16",
                 ggml_get_name(t), ggml_type_name(t->type));
@@ -236,6 +244,17 @@ static enum mra_status write_tensor(struct writer * w, const struct mra_gguf * f
     return st == MRA_OK ? write_bytes(w, buf, k.nb_dst * (size_t) k.n_row, align, err) : st;
 }
 
+static void count(struct mra_quantize_result * r, const struct plan * p) {
+    r->n_quantized += p->to != p->t->type;
+    r->n_fallback += p->fallback;
+    if (!p->stays) r->n_weights[p->to] += ggml_nelements(p->t);
+    if (!p->fallback) return;
+    r->n_fallback_weights += ggml_nelements(p->t);
+    if (r->fallback_row) return;
+    r->fallback_row = p->t->ne[0];
+    r->fallback_type = p->to;
+}
+
 static enum mra_status write_file(struct writer * w, const struct mra_gguf * f, const struct plan * plan, int n,
     const struct mra_quantize_params * q, struct mra_quantize_result * r, struct mra_error * err) {
     struct gguf_context * g = new_header(f, plan, n, q->type);
@@ -255,8 +274,7 @@ static enum mra_status write_file(struct writer * w, const struct mra_gguf * f, 
     const int n_threads = q->n_threads > 0 ? q->n_threads : mra_cpu_count();
     for (int i = 0; i < n && st == MRA_OK; i++) {
         st = write_tensor(w, f, &plan[i], buf, align, n_threads, err);
-        r->n_quantized += plan[i].to != plan[i].t->type;
-        r->n_fallback += plan[i].fallback;
+        count(r, &plan[i]);
         if (st == MRA_OK && q->progress)
             q->progress(q->user, i, n, ggml_get_name(plan[i].t), plan[i].t->type, plan[i].to, plan[i].fallback);
     }

@@ -1,6 +1,6 @@
-// Byte-level BPE (GPT-2, RoBERTa): cut the text into words by
+// Byte-level BPE (GPT-2, RoBERTa). A text is cut into words by
 //     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// then, within a word, join the two neighbours whose merge ranks best until none can be joined.
+// and within a word, join the two neighbours whose merge ranks best until none can be joined.
 #include "tokenizer-impl.h"
 
 #include <string.h>
@@ -16,11 +16,10 @@ struct symbol {
     int32_t end;
 };
 
-struct work {
+struct heap {
+    const struct mra_tokenizer * tok;
     struct symbol * symbols;
-    size_t cap_symbols;
     uint64_t * heap; // pairs that can be joined: rank << 32 | position of the left symbol, the least first
-    size_t cap_heap;
     size_t n_heap;
 };
 
@@ -93,7 +92,7 @@ enum mra_status mra_bpe_init(struct mra_tokenizer * tok, const struct mra_vocab 
     return MRA_OK;
 }
 
-static void heap_push(struct work * w, uint64_t c) {
+static void heap_push(struct heap * w, uint64_t c) {
     size_t i = w->n_heap++;
 
     while (i > 0 && c < w->heap[(i - 1) / 2]) {
@@ -103,7 +102,7 @@ static void heap_push(struct work * w, uint64_t c) {
     w->heap[i] = c;
 }
 
-static uint64_t heap_pop(struct work * w) {
+static uint64_t heap_pop(struct heap * w) {
     const uint64_t top = w->heap[0];
     const uint64_t c = w->heap[--w->n_heap];
     size_t i = 0;
@@ -118,25 +117,25 @@ static uint64_t heap_pop(struct work * w) {
 }
 
 // The merge of the symbol at pos with the next one, NULL: there is none.
-static const struct mra_merge * find_merge(const struct mra_tokenizer * tok, const struct work * w, int32_t pos) {
+static const struct mra_merge * find_merge(const struct heap * w, int32_t pos) {
     const struct symbol * left = &w->symbols[pos];
 
     if (left->id < 0 || left->next < 0) { return NULL; }
-    const struct mra_merge * m = &tok->merges[find_slot(tok, left->id, w->symbols[left->next].id)];
+    const struct mra_merge * m = &w->tok->merges[find_slot(w->tok, left->id, w->symbols[left->next].id)];
     return m->left < 0 ? NULL : m;
 }
 
-static void push_pair(const struct mra_tokenizer * tok, struct work * w, int32_t pos) {
-    const struct mra_merge * m = pos < 0 ? NULL : find_merge(tok, w, pos);
+static void push_pair(struct heap * w, int32_t pos) {
+    const struct mra_merge * m = pos < 0 ? NULL : find_merge(w, pos);
 
     if (m) { heap_push(w, (uint64_t) m->rank << 32 | (uint32_t) pos); }
 }
 
-static void merge_symbols(const struct mra_tokenizer * tok, struct work * w) {
+static void merge_symbols(struct heap * w) {
     while (w->n_heap) {
         const uint64_t c = heap_pop(w);
         const int32_t pos = (int32_t) (c & UINT32_MAX);
-        const struct mra_merge * m = find_merge(tok, w, pos);
+        const struct mra_merge * m = find_merge(w, pos);
         // symbols change while their pairs wait: what no longer fits is skipped
         if (!m || m->rank != (int32_t) (c >> 32)) { continue; }
         struct symbol * l = &w->symbols[pos];
@@ -146,52 +145,54 @@ static void merge_symbols(const struct mra_tokenizer * tok, struct work * w) {
         l->next = r->next;
         l->end = r->end;
         if (r->next >= 0) { w->symbols[r->next].prev = pos; }
-        push_pair(tok, w, l->prev);
-        push_pair(tok, w, pos);
+        push_pair(w, l->prev);
+        push_pair(w, pos);
     }
 }
 
-// The token of the bytes s[begin..end): its offsets are whole characters, without the spaces at its ends.
+// The token of the bytes v[begin..end): its offsets are whole characters, without the spaces at its ends.
 static bool emit_symbol(
-    const char * s, size_t begin, size_t end, size_t limit, int32_t id, struct mra_token_list * list) {
-    while (begin < end && s[begin] == ' ') { begin++; }
-    while (end > begin && s[end - 1] == ' ') { end--; }
+    struct mra_work * w, const struct mra_view * v, size_t begin, size_t end, size_t limit, int32_t id) {
+    const char * s = v->s;
+
+    while (w->tok->trim_offsets && begin < end && s[begin] == ' ') { begin++; }
+    while (w->tok->trim_offsets && end > begin && s[end - 1] == ' ') { end--; }
+    if (v->spans) {
+        const uint32_t start = begin < end ? v->spans[begin].start : v->spans[begin - 1].end;
+        return mra_emit(w->list, id, start, begin < end ? v->spans[end - 1].end : start);
+    }
     while (begin < end && (s[begin] & 0xC0) == 0x80) { begin--; }
     while (end < limit && (s[end] & 0xC0) == 0x80) { end++; }
-    return mra_emit(list, id, begin, end);
+    return mra_emit(w->list, id, begin, end);
 }
 
-static bool tokenize_word(const struct mra_tokenizer * tok, struct work * w, const char * s, size_t begin, size_t end,
-    struct mra_token_list * list) {
+bool mra_bpe_word(struct mra_work * w, const struct mra_view * v, size_t begin, size_t end) {
     const size_t n = end - begin;
-    void * symbols = w->symbols;
-    void * heap = w->heap;
+    struct heap h = { .tok = w->tok };
     int32_t n_symbols = 0;
 
-    const bool ok = mra_reserve(&symbols, &w->cap_symbols, n, sizeof(*w->symbols)) &&
-        mra_reserve(&heap, &w->cap_heap, 3 * n, sizeof(*w->heap)); // a merge takes one and adds two
-    w->symbols = symbols;
-    w->heap = heap;
-    if (!ok) { return false; }
+    if (!mra_reserve(&w->model[0], &w->cap_model[0], n, sizeof(*h.symbols)) ||
+        !mra_reserve(&w->model[1], &w->cap_model[1], 3 * n, sizeof(*h.heap))) { // a merge takes one and adds two
+        return false;
+    }
+    h.symbols = w->model[0];
+    h.heap = w->model[1];
     for (size_t i = 0; i < n; i++) {
-        int32_t id = tok->byte_id[(uint8_t) s[begin + i]];
-        id = id < 0 ? tok->unk : id;
+        int32_t id = w->tok->byte_id[(uint8_t) v->s[begin + i]];
+        id = id < 0 ? w->tok->unk : id;
         if (id >= 0) {
             const int32_t k = n_symbols++;
             const int32_t b = (int32_t) i;
-            w->symbols[k] = (struct symbol) { .id = id, .prev = k - 1, .next = k + 1, .begin = b, .end = b + 1 };
+            h.symbols[k] = (struct symbol) { .id = id, .prev = k - 1, .next = k + 1, .begin = b, .end = b + 1 };
         }
     }
     if (n_symbols == 0) { return true; }
-    w->symbols[n_symbols - 1].next = -1;
-    w->n_heap = 0;
-    for (int32_t k = 0; k + 1 < n_symbols; k++) { push_pair(tok, w, k); }
-    merge_symbols(tok, w);
-    for (int32_t k = 0; k >= 0; k = w->symbols[k].next) {
-        const struct symbol * sym = &w->symbols[k];
-        if (!emit_symbol(s, begin + (size_t) sym->begin, begin + (size_t) sym->end, end, sym->id, list)) {
-            return false;
-        }
+    h.symbols[n_symbols - 1].next = -1;
+    for (int32_t k = 0; k + 1 < n_symbols; k++) { push_pair(&h, k); }
+    merge_symbols(&h);
+    for (int32_t k = 0; k >= 0; k = h.symbols[k].next) {
+        const struct symbol * sym = &h.symbols[k];
+        if (!emit_symbol(w, v, begin + (size_t) sym->begin, begin + (size_t) sym->end, end, sym->id)) { return false; }
     }
     return true;
 }
@@ -225,8 +226,7 @@ static size_t match_contraction(const char * s, size_t n) {
     return 0;
 }
 
-// The length of the word at the start of s, n > 0.
-static size_t match_word(const char * s, size_t n) {
+size_t mra_bpe_match(const char * s, size_t n) {
     size_t len = 0;
     size_t i = match_contraction(s, n);
     size_t last = 0;
@@ -246,22 +246,6 @@ static size_t match_word(const char * s, size_t n) {
         i += len;
     } while (i < n && classify(s + i, n - i, &len) == CLASS_SPACE);
     return i < n && last > 0 ? last : i;
-}
-
-bool mra_bpe_run(const struct mra_tokenizer * tok, const char * s, size_t begin, size_t end, unsigned flags,
-    struct mra_token_list * list) {
-    struct work w = { 0 };
-    bool ok = true;
-
-    (void) flags;
-    for (size_t i = begin; i < end && ok;) {
-        const size_t len = match_word(s + i, end - i);
-        ok = tokenize_word(tok, &w, s, i, i + len, list);
-        i += len;
-    }
-    free(w.symbols);
-    free(w.heap);
-    return ok;
 }
 
 size_t mra_bpe_text(const char * token, size_t len, char * buf, size_t size) {

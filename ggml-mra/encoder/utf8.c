@@ -1,8 +1,9 @@
-// UTF-8: decode, encode, repair.
+// UTF-8: decode, encode, repair; character classes.
 #include "utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 // The second byte's range depends on the first (Unicode, table 3-7): it excludes overlong forms, surrogates and >
 // U+10FFFF.
@@ -86,6 +87,42 @@ bool mra_is_space(int32_t cp) {
     if (cp < 0x80) { return cp == ' ' || (cp >= 0x09 && cp <= 0x0D); }
     return cp == 0x85 || cp == 0xA0 || cp == 0x1680 || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 ||
         cp == 0x202F || cp == 0x205F || cp == 0x3000;
+}
+
+bool mra_is_word(int32_t cp) {
+    if (cp < 0x80) { return ((cp | 0x20) >= 'a' && (cp | 0x20) <= 'z') || (cp >= '0' && cp <= '9') || cp == '_'; }
+    switch (utf8proc_category(cp)) {
+        case UTF8PROC_CATEGORY_LU:
+        case UTF8PROC_CATEGORY_LL:
+        case UTF8PROC_CATEGORY_LT:
+        case UTF8PROC_CATEGORY_LM:
+        case UTF8PROC_CATEGORY_LO:
+        case UTF8PROC_CATEGORY_MN:
+        case UTF8PROC_CATEGORY_MC:
+        case UTF8PROC_CATEGORY_ME:
+        case UTF8PROC_CATEGORY_ND:
+        case UTF8PROC_CATEGORY_NL:
+        case UTF8PROC_CATEGORY_PC: return true;
+        // joiners, and the circled and squared letters, which are Alphabetic
+        default:
+            return cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9) || (cp >= 0x1F130 && cp <= 0x1F149) ||
+                (cp >= 0x1F150 && cp <= 0x1F169) || (cp >= 0x1F170 && cp <= 0x1F189);
+    }
+}
+
+bool mra_is_number(int32_t cp) {
+    if (cp < 0x80) { return cp >= '0' && cp <= '9'; }
+    const utf8proc_category_t cat = utf8proc_category(cp);
+    return cat >= UTF8PROC_CATEGORY_ND && cat <= UTF8PROC_CATEGORY_NO;
+}
+
+bool mra_is_punctuation(int32_t cp) {
+    if (cp < 0x80) {
+        return (cp >= '!' && cp <= '/') || (cp >= ':' && cp <= '@') || (cp >= '[' && cp <= '`') ||
+            (cp >= '{' && cp <= '~');
+    }
+    const utf8proc_category_t cat = utf8proc_category(cp);
+    return cat >= UTF8PROC_CATEGORY_PC && cat <= UTF8PROC_CATEGORY_PO;
 }
 
 bool mra_utf8_text_init(struct mra_utf8_text * t, const char * s, size_t n) {

@@ -19,6 +19,15 @@ bool mra_utf8_valid(const char * s, size_t n);
 // Unicode's White_Space
 bool mra_is_space(int32_t cp);
 
+// Regular expressions' \w: letters, marks, decimal digits, connectors
+bool mra_is_word(int32_t cp);
+
+// Numbers of any kind: 1, roman one, one half
+bool mra_is_number(int32_t cp);
+
+// ASCII's symbols, and Unicode's punctuation
+bool mra_is_punctuation(int32_t cp);
+
 // A text made valid. s is the text itself where it already was.
 struct mra_utf8_text {
     const char * s;

@@ -1,4 +1,5 @@
-// tokenizer.ggml.* -> struct mra_vocab -> a tokenizer. What a file leaves out gets the model's usual value.
+// tokenizer.ggml.* and mra.tokenizer.* -> struct mra_vocab -> a tokenizer. With mra.tokenizer.version a file says all
+// of its settings; without it, what it leaves out gets the model's usual value.
 #include "model.h"
 
 #include <stdio.h>
@@ -6,6 +7,10 @@
 #include <string.h>
 
 #define KEY(x) "tokenizer.ggml." x
+#define OWN(x) "mra.tokenizer." x
+
+#define VERSION   1
+#define MAX_STEPS 16
 
 // the strings of an array key; malloc'ed. They live in the gguf context.
 static enum mra_status load_strings(
@@ -66,9 +71,9 @@ static enum mra_status load_flags(const struct mra_gguf * f, struct mra_vocab * 
         { KEY("add_eos_token"), &v->add_eos },
         { KEY("add_space_prefix"), &v->add_space_prefix },
         { KEY("remove_extra_whitespaces"), &v->remove_extra_whitespaces },
-        { "mra.tokenizer.lowercase", &v->lowercase },
-        { "mra.tokenizer.strip_accents", &v->strip_accents },
-        { "mra.tokenizer.handle_chinese_chars", &v->split_cjk },
+        { OWN("lowercase"), &v->lowercase },
+        { OWN("strip_accents"), &v->strip_accents },
+        { OWN("handle_chinese_chars"), &v->split_cjk },
     };
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         const enum mra_status st = mra_gguf_bool(f, flags[i].key, flags[i].flag, err);
@@ -107,9 +112,101 @@ static enum mra_status load_tokens(const struct mra_gguf * f, struct mra_vocab *
     return st;
 }
 
+// what struct mra_settings points to
+struct settings {
+    struct mra_settings s;
+    int32_t normalize[MAX_STEPS], split[MAX_STEPS];
+    struct mra_added * added;
+};
+
+static enum mra_status load_steps(const struct mra_gguf * f, const char * key, int (*find)(const char * name),
+    int32_t * steps, size_t * n, struct mra_error * err) {
+    int64_t id;
+    const enum mra_status st = mra_gguf_strings(f, key, &id, n, err);
+    if (st != MRA_OK) return st;
+    if (*n > MAX_STEPS) return mra_fail(err, MRA_ERR_UNSUPPORTED, "%s has %zu steps", key, *n);
+    for (size_t i = 0; i < *n; i++) {
+        const char * name = gguf_get_arr_str(f->gguf, id, i);
+        steps[i] = find(name);
+        if (steps[i] < 0) return mra_fail(err, MRA_ERR_UNSUPPORTED, "%s '%.40s'", key, name);
+    }
+    return MRA_OK;
+}
+
+// two arrays of the same length
+static enum mra_status load_i32_pair(const struct mra_gguf * f, const char * key_a, const char * key_b,
+    const int32_t ** a, const int32_t ** b, size_t * n, struct mra_error * err) {
+    const void *data_a, *data_b;
+    size_t n_b;
+    enum mra_status st = mra_gguf_array(f, key_a, GGUF_TYPE_INT32, &data_a, n, err);
+    if (st == MRA_OK) st = mra_gguf_array(f, key_b, GGUF_TYPE_INT32, &data_b, &n_b, err);
+    if (st == MRA_OK && *n != n_b) {
+        st = mra_fail(err, MRA_ERR_FORMAT, "%s has %zu entries, %s has %zu", key_a, *n, key_b, n_b);
+    }
+    if (st != MRA_OK) return st;
+    *a = data_a;
+    *b = data_b;
+    return MRA_OK;
+}
+
+static enum mra_status load_added(const struct mra_gguf * f, struct settings * s, struct mra_error * err) {
+    const int32_t *ids, *flags;
+    const enum mra_status st = load_i32_pair(f, OWN("added.ids"), OWN("added.flags"), &ids, &flags, &s->s.n_added, err);
+    if (st != MRA_OK || s->s.n_added == 0) return st;
+    s->added = malloc(s->s.n_added * sizeof(*s->added));
+    if (!s->added) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
+    for (size_t i = 0; i < s->s.n_added; i++) s->added[i] = (struct mra_added) { ids[i], flags[i] };
+    s->s.added = s->added;
+    return MRA_OK;
+}
+
+static enum mra_status load_numbers(
+    const struct mra_gguf * f, const struct mra_vocab * v, struct mra_settings * s, struct mra_error * err) {
+    int64_t unk = -1;
+    const void * scores;
+    size_t n_scores;
+    s->max_word_chars = 100;
+    enum mra_status st = mra_gguf_int(f, OWN("unknown_id"), 0, (int64_t) v->n_tokens - 1, &unk, err);
+    if (st == MRA_OK) st = mra_gguf_int(f, OWN("max_word_chars"), 0, UINT32_MAX, &s->max_word_chars, err);
+    if (st == MRA_OK) st = mra_gguf_bool(f, OWN("trim_offsets"), &s->trim_offsets, err);
+    if (st == MRA_OK) st = mra_gguf_array(f, OWN("scores"), GGUF_TYPE_FLOAT64, &scores, &n_scores, err);
+    if (st != MRA_OK) return st;
+    if (n_scores && n_scores != v->n_tokens) {
+        return mra_fail(err, MRA_ERR_FORMAT, "%zu tokens, but %zu of " OWN("scores"), v->n_tokens, n_scores);
+    }
+    s->unk = (int32_t) unk;
+    s->scores = n_scores ? scores : NULL;
+    return MRA_OK;
+}
+
+// v->settings stays NULL where the file has none
+static enum mra_status load_settings(
+    const struct mra_gguf * f, struct mra_vocab * v, struct settings * s, struct mra_error * err) {
+    struct mra_settings * t = &s->s;
+    int64_t version = 0;
+    enum mra_status st = mra_gguf_int(f, OWN("version"), VERSION, VERSION, &version, err);
+    if (st != MRA_OK || version == 0) return st;
+    st = load_steps(f, OWN("normalize"), mra_normalize_find, s->normalize, &t->n_normalize, err);
+    if (st == MRA_OK) st = load_steps(f, OWN("split"), mra_split_find, s->split, &t->n_split, err);
+    if (st == MRA_OK) st = load_added(f, s, err);
+    if (st == MRA_OK) {
+        st = load_i32_pair(
+            f, OWN("single.ids"), OWN("single.types"), &t->single.ids, &t->single.types, &t->single.n, err);
+    }
+    if (st == MRA_OK) {
+        st = load_i32_pair(f, OWN("pair.ids"), OWN("pair.types"), &t->pair.ids, &t->pair.types, &t->pair.n, err);
+    }
+    if (st == MRA_OK) st = load_numbers(f, v, t, err);
+    t->normalize = s->normalize;
+    t->split = s->split;
+    v->settings = t;
+    return st;
+}
+
 struct mra_tokenizer * mra_tokenizer_from_gguf(const struct mra_gguf * f, int64_t * n_vocab, struct mra_error * err) {
     const char * model = NULL;
     struct mra_str *tokens = NULL, *merges = NULL;
+    struct settings settings = { 0 };
     struct mra_tokenizer * tok = NULL;
     if (mra_gguf_str(f, KEY("model"), &model, err) != MRA_OK) return NULL;
     if (!model) {
@@ -125,11 +222,12 @@ struct mra_tokenizer * mra_tokenizer_from_gguf(const struct mra_gguf * f, int64_
         return NULL;
     }
     if (load_tokens(f, &v, &tokens, &merges, err) == MRA_OK && load_ids(f, &v, err) == MRA_OK &&
-        load_flags(f, &v, err) == MRA_OK) {
+        load_flags(f, &v, err) == MRA_OK && load_settings(f, &v, &settings, err) == MRA_OK) {
         tok = mra_tokenizer_create(&v, err);
     }
     *n_vocab = (int64_t) v.n_tokens;
     free(tokens);
     free(merges);
+    free(settings.added);
     return tok;
 }

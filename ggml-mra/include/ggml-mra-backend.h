@@ -1,12 +1,12 @@
 // Attention nodes on a device: a companion to ggml's backend of that device (its peer).
 //
 //     ggml_backend_t cuda = ggml_backend_init_by_name("CUDA0", NULL);
-//     ggml_backend_t mra  = ggml_backend_mra_init(cuda, &err);           // NULL: err.msg says why, and the nodes run
-//     on the CPU ggml_backend_t list[] = { cuda, mra, cpu }; ggml_backend_sched_t sched = ggml_backend_sched_new(list,
-//     NULL, 3, 2048, false, true); ggml_backend_mra_pin(sched, graph, mra);                           // before
-//     ggml_backend_sched_alloc_graph
+//     ggml_backend_t mra  = ggml_backend_mra_init(cuda, &err);  // NULL: err.msg says why; the nodes run on the CPU
+//     ggml_backend_t list[] = { cuda, mra, cpu };
+//     ggml_backend_sched_t sched = ggml_backend_sched_new(list, NULL, 3, 2048, false, true);
+//     ggml_backend_mra_pin(sched, graph, mra);                  // before ggml_backend_sched_alloc_graph
 //     ...
-//     ggml_backend_free(mra);                                            // before its peer
+//     ggml_backend_free(mra);                                   // before its peer
 //
 // The companion takes the nodes of this library and nothing else. It works in the peer's own buffers, so nothing is
 // copied, and in order with what the peer does: by events, or where the peer has none by waiting for it. Several

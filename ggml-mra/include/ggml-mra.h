@@ -16,6 +16,14 @@
 //
 // Shapes are given as ggml's ne[], fastest first; n_batch is ne[3]. Rows (ne[0]) must be contiguous; any other
 // stride is fine, so permuted views can be used as they are. Types: F32, for k and v also F16.
+//
+// Pointers. err may be NULL in every call. ctx and all tensors must be given, except those whose comment says that they
+// may be NULL; what is missing is refused with an error. A node reads its sources when it is computed; nothing else is
+// kept, so params, levels and arrays of weights may go after the call.
+//
+// Memory is that of the nodes, allocated by ggml with the graph: the result, and for some operators a second node whose
+// size is given at the builder. Below, D and DV are d and dv rounded up to 16, es is 2 for F16 and 4 for F32, and
+// n_threads counts the threads that may take part.
 #pragma once
 
 #include "ggml.h"
@@ -38,10 +46,16 @@ extern "C" {
 
 // ---- the whole attention ---------------------------------------------------------------------------------------
 
+// Which frame when:
+//   exact    up to some hundred tokens, where nothing is gained by less work; and wherever the result must be that of
+//            softmax attention.
+//   columns  longer sequences, of a model that was trained with softmax attention. Closest to exact at equal work. A
+//            budget of 1/4 to 1/8 is a good start; what a budget costs in closeness depends on the model, so measure
+//            it.
+//   square   a model that was trained with MRA-2 (mra_attn_params_checkpoint), or to compare with the paper.
 enum mra_frame {
     MRA_FRAME_EXACT,   // every cell refined: softmax attention
-    MRA_FRAME_COLUMNS, // {16 x G, 16 x 1, 1 x 1}: query blocks choose single keys. Closest to exact at equal work; the
-                       // default
+    MRA_FRAME_COLUMNS, // {16 x G, 16 x 1, 1 x 1}: query blocks choose single keys. The default
     MRA_FRAME_SQUARE,  // {s0 x s0, s1 x s1, ..., 1 x 1}: the paper's. {32, 1} is MRA-2
 };
 
@@ -63,7 +77,7 @@ struct mra_attn_params {
     int block;                  // columns: G = 16 or 32; 0: 16, from 2048 keys on 32
     int first_n;                // refined before all others: the first first_n block columns (square: and rows) ...
     int diag_n;                 // ... and blocks at most diag_n/2 off the diagonal; they count towards the budget
-    bool sparse;                // drop what is not refined to 1 x 1 (MRA-2-s)
+    bool finest_only;           // drop what is not refined to 1 x 1 (MRA-2-s)
     int n_threads;              // threads that may take part, 0: as many as this machine has; sizes the scratch memory
 };
 
@@ -74,18 +88,31 @@ struct mra_attn_params mra_attn_params_mra2s(float budget); // the same, finest 
 
 // What a checkpoint trained with the authors' code (or Hugging Face's MraModel) expects: MRA-2 with the budget fixed at
 // (max_pos/32)*block_per_row cells per head whatever the length, and its priors.
-struct mra_attn_params mra_attn_params_checkpoint(int max_pos, int block_per_row, int first_n, int diag_n, bool sparse);
+struct mra_attn_params mra_attn_params_checkpoint(
+    int max_pos, int block_per_row, int first_n, int diag_n, bool finest_only);
 
-// name: exact | columns | mra2 | mra2s | sizes such as 16,4,1. Keeps the budget of p.
+// name: exact | columns | mra2 | mra2s | sizes such as 16,4,1. Keeps budget and n_threads of p; p is not changed where
+// the name is refused.
 enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * name, struct mra_error * err);
 
 // Work of these settings as a fraction of exact attention's (4 n_q n_k d flops): cells scored at every level, the
-// bound, and the exact pairs. Negative if p is not valid.
+// bound, and the exact pairs. Negative if p is NULL or not valid.
 double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k);
 
 // q [d, n_q, n_head, n_batch], k [d, n_k, n_head_kv, n_batch], v [dv, n_k, n_head_kv, n_batch] -> F32 [dv, n_head, n_q,
 // n_batch], the layout of ggml_flash_attn_ext. d and dv are multiples of 8 from 8 to 256, n_head a multiple of
-// n_head_kv.
+// n_head_kv. lengths may be NULL.
+// Memory of exact and columns, beside the result: a node of about
+//     n_head_kv * n_batch * n_k * (copy + stat) + n_threads * scratch   bytes, where
+//     copy    (D + DV)*es where rows of k or v have to be copied: d or dv is no multiple of 16, or rows do not lie end
+//             to end (in the exact frame that matters from 1025 keys on); else 0
+//     stat    columns: D*es + (3*D + DV)/4; exact: 0
+//     scratch exact: 16 KB + 320*D + 512*DV. columns: this and group * (12*D + 4*DV + 8*n_k/G + 4*m1*(G + 1) + 4*m2),
+//             m1 blocks being expanded and m2 keys kept; group: 8 to 64 query blocks, more than 8 only as long as their
+//             logits, 4*m1*G bytes each, take at most 512 KB
+// or more where a device's layout of the same data is larger: its copies are F16.
+// A square frame has the nodes of its operators: at every level the pooled q, k, v, the scores of all cells, the list,
+// the state.
 struct ggml_tensor * ggml_mra_attn(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
     struct ggml_tensor * v, struct ggml_tensor * lengths, const struct mra_attn_params * params,
     struct mra_error * err);
@@ -93,7 +120,9 @@ struct ggml_tensor * ggml_mra_attn(struct ggml_context * ctx, struct ggml_tensor
 // The same attention for sequences laid end to end, without padding: q, k, v have ne[3] = 1 and hold the tokens of all
 // sequences; starts I32 [n_seq + 1] gives the first token of each, ascending, then the end. Every sequence attends to
 // itself. The budget is scaled to each sequence's length. max_len bounds the length of a sequence (scratch memory is
-// sized by it). Frames: exact and columns.
+// sized by it). Frames: exact and columns. Memory: as above, all tokens counting as one sequence's, with about
+// 512 bytes and 32 tokens' stat more for every head of every sequence. Rows of tokens that belong to no sequence are
+// not written.
 struct ggml_tensor * ggml_mra_attn_packed(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
     struct ggml_tensor * v, struct ggml_tensor * starts, int64_t max_len, const struct mra_attn_params * params,
     struct mra_error * err);
@@ -104,7 +133,8 @@ struct ggml_tensor * ggml_mra_attn_packed(struct ggml_context * ctx, struct ggml
 enum mra_pool { MRA_POOL_MEAN, MRA_POOL_MIN, MRA_POOL_MAX };
 
 // x [d, n, n_head, n_batch] -> F32 [d, ceil(n/block), n_head, n_batch]: over the valid tokens of each block; 0 where
-// there is none. keys: use the key lengths of `lengths` (matters for its [2, n_batch] form only)
+// there is none. keys: use the key lengths of `lengths` (matters for its [2, n_batch] form only). lengths may be NULL.
+// Memory: the result.
 struct ggml_tensor * ggml_mra_pool(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * lengths,
     int block, enum mra_pool pool, bool keys, struct mra_error * err);
 
@@ -116,20 +146,25 @@ struct mra_level {
 };
 
 // Cell list: I32 [n_bq + 1 + cap, n_head, n_batch]. The first n_bq + 1 entries are offsets: the cells of block row x
-// are entries [off[x], off[x+1]) of what follows, as key block indices in ascending order.
+// are entries [off[x], off[x+1]) of what follows, as key block indices in ascending order. Lists are data and need not
+// be valid: what lies outside of the list or of the level is ignored, and so is what follows an index that does not
+// ascend, so that a wrong list gives a wrong result in its own rows and does no other harm.
 
 // q [d, n_bq, n_head, n_batch], k [d, n_bk, n_head_kv, n_batch], means of the blocks, F32.
 // parents NULL: all cells -> F32 [n_bk, n_bq, n_head, n_batch]; else the children of a cell list of the level above,
 // one row per listed cell -> F32 [(parent_g/g) * (parent_h/h), cap, n_head, n_batch], key index fastest. Value: log mu
 // = scale * q.k, -inf for cells without a valid query or key. With k_max (then k holds the minima, and parents is
-// NULL): the bound sum_c max(q_c kmin_c, q_c kmax_c) * scale.
+// NULL): the bound sum_c max(q_c kmin_c, q_c kmax_c) * scale. k_max, parents and lengths may be NULL. Memory: the
+// result.
 struct ggml_tensor * ggml_mra_block_score(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
     struct ggml_tensor * k_max, struct ggml_tensor * parents, struct ggml_tensor * lengths, struct mra_level level,
     float scale, struct mra_error * err);
 
 // The count best cells by `rule` (count per row of cells, or per head), ties to the lower row, then the lower column.
 // -> cell list with cap = count, or count * n_bq with MRA_RULE_ROW (less where there are fewer cells). -inf is never
-// chosen.
+// chosen. parents and lengths may be NULL. The result is a view of a node of
+//     4 * (n_head*n_batch * (n_bq + 17 + cap) + n_threads * (keys + 64))   bytes,
+// keys being n_bk with MRA_RULE_ROW, else all cells of a head; n_threads: as many as the machine has.
 struct ggml_tensor * ggml_mra_topk_blocks(struct ggml_context * ctx, struct ggml_tensor * scores,
     struct ggml_tensor * parents, struct ggml_tensor * lengths, struct mra_level level, enum mra_rule rule, int count,
     int first_n, int diag_n, struct mra_error * err);
@@ -137,14 +172,16 @@ struct ggml_tensor * ggml_mra_topk_blocks(struct ggml_context * ctx, struct ggml
 // What a level's unrefined cells contribute, as a softmax state F32 [dv + 2, n_bq, n_head, n_batch]: the weighted sum
 // of values, then the maximum of the scores, then the sum of weights, both relative to that maximum. scores, parents:
 // as given to topk_blocks; refined: its result; v [dv, n_bk, n_head_kv, n_batch]: mean values of the blocks. state: the
-// state of the level above (or NULL), which the rows inherit.
+// state of the level above, which the rows inherit. parents, state (as at the coarsest level) and lengths may be NULL.
+// Memory: the result.
 struct ggml_tensor * ggml_mra_coarse_state(struct ggml_context * ctx, struct ggml_tensor * scores,
     struct ggml_tensor * parents, struct ggml_tensor * refined, struct ggml_tensor * v, struct ggml_tensor * state,
     struct ggml_tensor * lengths, struct mra_level level, struct mra_error * err);
 
-// Exact attention of each block row of h queries over the listed groups of g keys, going on from `state` (or from
+// Exact attention of each block row of h queries over the listed blocks of g keys, going on from `state` (or from
 // nothing, NULL). q, k, v as for ggml_mra_attn; cells: a cell list of this level -> F32 [dv, n_head, n_q, n_batch]. A
-// row with nothing gives 0.
+// row with nothing gives 0. scale 0: 1/sqrt(d). n_threads as in struct mra_attn_params. state and lengths may be NULL.
+// Memory, beside the result: as for ggml_mra_attn with the exact frame.
 struct ggml_tensor * ggml_mra_block_sparse_attn(struct ggml_context * ctx, struct ggml_tensor * q,
     struct ggml_tensor * k, struct ggml_tensor * v, struct ggml_tensor * cells, struct ggml_tensor * state,
     struct ggml_tensor * lengths, int h, int g, float scale, int n_threads, struct mra_error * err);
@@ -161,20 +198,25 @@ struct mra_dense {
 // n1 + n2, m...]; residual: the result's shape, or NULL. k is a multiple of 32. F32 and F16 weights are multiplied as
 // floats. Quantized weights are read where they lie, without a copy, and multiplied as integers: 12 bits, x 13, with a
 // scale for every 256 of them (relative error 4e-4); where the CPU has dot products of bytes 8 bits, with a scale for
-// every 32 (5e-3, as ggml's own product has). A row's result does not depend on the rows beside it.
+// every 32 (5e-3, as ggml's own product has). A row's result does not depend on the rows beside it. residual and every
+// b may be NULL; n_threads as in struct mra_attn_params. Memory, beside the result: a node of n_threads slots of about
+// 76 KB + 612*k bytes, + 1152*k where some weights are floats.
 struct ggml_tensor * ggml_mra_linear(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w,
     int n_w, bool gelu, struct ggml_tensor * residual, int n_threads, struct mra_error * err);
 
-// (x - mean)/sqrt(var + eps)*w + b over the rows of x F32 [n, m...]; w, b F32 [n]
+// (x - mean)/sqrt(var + eps)*w + b over the rows of x F32 [n, m...]; w, b F32 [n], not NULL. Memory: the result.
 struct ggml_tensor * ggml_mra_norm(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w,
     struct ggml_tensor * b, float eps, struct mra_error * err);
 
 // ---- about a graph ---------------------------------------------------------------------------------------------
 
-bool ggml_mra_is_node(const struct ggml_tensor * t);         // was t made by this library?
-const char * ggml_mra_op_name(const struct ggml_tensor * t); // "pool", "block-score", ... or NULL
-const char * mra_isa(
-    void); // CPU kernels in use: "v4-vnni", "v4", "v3-vnni", "v3", "base", "neon-dot", "neon", "ref" (env MRA_ISA)
+// Was t made by this library? t may be NULL.
+bool ggml_mra_is_node(const struct ggml_tensor * t);
+// "pool", "block-score", ...; NULL where t is NULL or no node of this library
+const char * ggml_mra_op_name(const struct ggml_tensor * t);
+// The CPU kernels in use: "v4-vnni", "v4", "v3-vnni", "v3", "base", "neon-dot", "neon" or "ref". The best that this CPU
+// runs, unless the environment variable MRA_ISA names another one that it runs.
+const char * mra_isa(void);
 
 #ifdef __cplusplus
 }

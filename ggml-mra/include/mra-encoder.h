@@ -45,7 +45,7 @@ enum mra_problem {
 
 struct mra_model_params {
     const char * device; // NULL or "cpu"; "cuda": the first one of ggml's CUDA backend; "gpu": the first of any; or a
-                         // name of ggml's, such as "CUDA1"
+                         // name of ggml's, such as "CUDA1". MRA_ERR_DEVICE: there is none
     bool no_mmap;        // CPU: copy the weights instead of using the file in place (it may then be changed or deleted)
 };
 
@@ -59,7 +59,8 @@ struct mra_model_info {        // strings belong to the model
     enum mra_pooling pooling; // the default
     bool normalize;           // whether pooled embeddings are divided by their length by default
     bool has_mlm;
-    int n_class; // 0: no classifier
+    int n_class;       // 0: no classifier
+    const char * note; // "", or what a user must know of the file's results, as a line
     enum mra_problem problem;
     bool has_mra; // trained with multi-resolution attention: `attn` says which
     struct mra_attn_params attn;
@@ -70,10 +71,16 @@ struct mra_model_info {        // strings belong to the model
 
 // params may be NULL. The caller owns the model.
 struct mra_model * mra_model_load(const char * path, const struct mra_model_params * params, struct mra_error * err);
-void mra_model_free(struct mra_model * model); // NULL is fine
-struct mra_model_info mra_model_info(const struct mra_model * model);
-const char * mra_model_label(
-    const struct mra_model * model, int i); // of class i; NULL: the file has none. Belongs to the model
+void mra_model_free(struct mra_model * model);                        // NULL is fine
+struct mra_model_info mra_model_info(const struct mra_model * model); // NULL: all zero
+// Of class i; NULL: the file has none. Belongs to the model.
+const char * mra_model_label(const struct mra_model * model, int i);
+
+// Texts that sentence-transformers puts before every text, such as "query: ". Callers put them there; nothing here
+// does. mra_model_prompt: of a name, with NULL of the one that is the default; NULL where there is none. Belong to the
+// model.
+const char * mra_model_prompt(const struct mra_model * model, const char * name);
+const char * mra_model_prompt_name(const struct mra_model * model, int i); // NULL: there are no more
 
 // The tokenizer belongs to the model.
 const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * model);
@@ -86,9 +93,13 @@ enum mra_status mra_model_tokenize(const struct mra_model * model, const char * 
 
 // ---- contexts --------------------------------------------------------------------------------------------------
 
+#define MRA_DEFAULT_BATCH    8192 // tokens computed at a time
+#define MRA_DEFAULT_FFN_ROWS 512  // tokens whose feed-forward part is computed at a time
+#define MRA_AUTO_EXACT       1024 // tokens up to which MRA_ATTENTION_AUTO is exact
+
 enum mra_attention {
-    MRA_ATTENTION_AUTO, // a model trained with MRA: its own settings. Others: exact up to 1024 tokens or where `attn`
-                        // would be no less work, above that `attn`
+    MRA_ATTENTION_AUTO, // a model trained with MRA: its own settings. Others: exact up to MRA_AUTO_EXACT tokens or
+                        // where `attn` would be no less work, above that `attn`
     MRA_ATTENTION_EXACT,
     MRA_ATTENTION_MRA, // `attn`, whatever the model and the length
 };
@@ -97,14 +108,30 @@ struct mra_context_params {
     int n_threads; // 0: as many as this process may use
     enum mra_attention attention;
     struct mra_attn_params attn; // default: columns, budget 1/8
-    int n_batch;     // most tokens computed at a time, in whole sequences, one at least; 0: 8192. Bounds the memory
-    int n_chunk;     // tokens whose feed-forward part is computed at a time; 0: 512
+    int n_batch;     // most tokens of a pass, in whole sequences, one at least. Bounds the memory. 0: MRA_DEFAULT_BATCH
+    int n_ffn_rows;  // tokens whose feed-forward part is computed at a time; 0: MRA_DEFAULT_FFN_ROWS
     bool profile;    // times by part of the model and by operator (costs a little)
     bool ggml_dense; // dense layers and norms by ggml's own operators: slower, for comparison
+    // Called on the thread of mra_encode: before each pass, and on the CPU behind each node of its graph. true ends
+    // mra_encode with MRA_ERR_STOPPED; the context can be used again. May be NULL.
+    bool (*stop)(void * user);
+    void * stop_user;
 };
 struct mra_context_params mra_context_params_default(void);
 
-// params may be NULL. The caller owns the context; the model must outlive it.
+// What a sequence of n_tokens gets with these params (NULL: the default), whatever else is in its batch.
+struct mra_attention_choice {
+    bool exact;
+    bool trained;                // not exact, but what the model was trained with
+    struct mra_attn_params attn; // frame, budget or counts, scale
+    double work;                 // as a fraction of exact attention's, at most 1
+    char text[64];               // "exact", "columns, budget 0.125", "32,1, as trained"
+};
+// All zero where model is NULL or n_tokens < 1.
+struct mra_attention_choice mra_attention_of(
+    const struct mra_model * model, const struct mra_context_params * params, int n_tokens);
+
+// params may be NULL. The caller owns the context; the model must outlive it. model NULL: MRA_ERR_ARG.
 struct mra_context * mra_context_new(
     const struct mra_model * model, const struct mra_context_params * params, struct mra_error * err);
 void mra_context_free(struct mra_context * ctx); // NULL is fine
@@ -125,18 +152,26 @@ enum mra_output_kind {
     MRA_OUTPUT_POOLED, // an embedding per sequence                                     [n_seq][n_embd]
     MRA_OUTPUT_CLASS,  // the classifier's logits                                       [n_seq][n_class]
     MRA_OUTPUT_MLM,    // masked-language-model logits at the given positions           [n_at][n_vocab]
+    MRA_OUTPUT_SPANS,  // an embedding per span of tokens ("late chunking")             [n_span][n_embd]
 };
 
 struct mra_at {
     int seq, token;
 };
 
+struct mra_span { // tokens [first, first + n) of a sequence, n >= 1
+    int seq, first, n;
+};
+
 struct mra_output {
     enum mra_output_kind kind;
-    enum mra_pooling pooling; // POOLED
-    int normalize;            // POOLED: to length 1: 1 yes, -1 no, 0 the model's default
+    enum mra_pooling pooling; // POOLED, SPANS; CLS and LAST of a span: its first and its last token
+    int normalize;            // POOLED, SPANS: to length 1: 1 yes, -1 no, 0 the model's default
+    int n_dims;               // POOLED, SPANS: keep the first n_dims numbers, before normalizing; 0: all
     const struct mra_at * at; // MLM: [n_at], in any order
     int n_at;
+    const struct mra_span * spans; // SPANS: [n_span], in any order; they may overlap
+    int n_span;
 };
 
 struct mra_result {
@@ -144,7 +179,9 @@ struct mra_result {
     int64_t n_rows, n_cols;
 };
 
-// Sequences may differ in length; none is padded. Each has 1 to n_ctx tokens.
+// Any number of sequences, of any lengths from 1 to n_ctx; none is padded. They are sorted by length and computed in
+// passes of at most n_batch tokens; rows come back in the caller's order. Hidden states of all tokens are kept for
+// MRA_OUTPUT_TOKENS only: the others take what they need of a pass when it is done.
 enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs, int n_seq,
     const struct mra_output * want, struct mra_result * result, struct mra_error * err);
 
@@ -190,9 +227,13 @@ struct mra_quantize_params {
 };
 
 struct mra_quantize_result {
-    size_t n_in, n_out;
-    int n_quantized, n_fallback;
-}; // bytes of both files, tensors
+    size_t n_in, n_out;                 // bytes of both files
+    int n_quantized, n_fallback;        // tensors
+    int64_t n_weights[GGML_TYPE_COUNT]; // of the weight matrices, by the type they got
+    int64_t n_fallback_weights;         // of those that do not fit `type`'s rows
+    int64_t fallback_row;               // row length of the first of them, 0: all fit
+    enum ggml_type fallback_type;       // what it got instead
+};
 
 // "q8_0", "f16", ...: a type mra_quantize can write, or GGML_TYPE_COUNT
 enum ggml_type mra_quantize_type(const char * name);

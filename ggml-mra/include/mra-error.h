@@ -16,6 +16,8 @@ enum mra_status {
     MRA_ERR_TOO_LONG,    // more tokens than the model has positions
     MRA_ERR_MEMORY,      // an allocation failed
     MRA_ERR_BACKEND,     // a ggml backend reported a failure
+    MRA_ERR_DEVICE,      // there is no such device, or it does not answer
+    MRA_ERR_STOPPED,     // the caller's own `stop` function ended the work
 };
 
 struct mra_error {

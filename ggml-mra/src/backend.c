@@ -1,7 +1,7 @@
 // The companion backend: ggml's backend interface over the peer's memory. Only supports_op and graph_compute are its
 // own; the rest is the peer's.
 #include "backend.h"
-#include "node.h"
+#include "op-pack.h"
 
 #include "ggml-backend-impl.h"
 

@@ -1,10 +1,9 @@
 // What a device keeps in the pack node's memory, and where: F16 copies of K and V, statistics of key blocks, and lists
-// that are too long for shared memory. The CPU lays the same memory out in its own way (pack.c); the node is large
-// enough for both.
+// that are too long for shared memory. The CPU lays the same memory out in its own way (op-pack.c); the node is
+// large enough for both.
 #pragma once
 
 #include "node-params.h"
-#include "plan.h"
 
 enum {
     MRA_DEVICE_ALIGN = 64,
@@ -34,10 +33,12 @@ MRA_CONST size_t mra_device_head_bytes(int dim) {
 }
 MRA_CONST size_t mra_device_tile_bytes(int dim) { return (size_t) 2 * 2 * MRA_DEVICE_KEYS * (dim + 8) * 2; }
 
-// 4-byte words of a query block's lists: kept keys; pooled scores of the key blocks, expanded blocks, and their logits
-// (before them, in the same place, the scores to expand by)
+// 4-byte words of each of a query block's lists.
 struct mra_device_lists {
-    int kept, pooled, expanded, logits;
+    int kept;     // keys that are kept
+    int pooled;   // scores of the key blocks' means
+    int expanded; // key blocks that are expanded
+    int logits;   // first the scores by which key blocks are chosen, then the logits of the chosen ones' keys
 };
 MRA_INLINE struct mra_device_lists mra_device_lists_of(int n_k, int g, int m1, int m2) {
     const int n_b = (mra_div_up(n_k, g) + 3) & ~3;
@@ -55,14 +56,14 @@ struct mra_device_pack {
     size_t v_mean; // F32 [n_head][n_b][dv]
     size_t lists;  // [n_list][list_bytes]
     size_t bytes;
-    int64_t n_b;        // key blocks of all sequences: those of a sequence start at first/16 + s
+    int64_t n_b;        // key blocks of all sequences: those of sequence s start at first token/MRA_KEY_BLOCK + s
     size_t list_bytes;  // of one query block
     size_t list_shared; // of one warp where lists lie in shared memory
     int n_list;         // 0: all lists fit shared memory
 };
 
-// n_tokens: of all sequences; p: a pack or attn node's parameters. copies: K and V are not used as they lie.
-MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_node * p, bool columns, bool copies, int d,
+// n_tokens: of all sequences; copies: K and V are copied, not read in place.
+MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_attn_node * p, bool columns, bool copies, int d,
     int dv, int64_t n_head, int64_t n_tokens, int64_t n_seq) {
     struct mra_device_pack r;
     memset(&r, 0, sizeof(r));
@@ -74,18 +75,16 @@ MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_node * p, 
         r.v = MRA_TAKE(n_head * n_tokens * dv * 2);
     }
     if (columns) {
-        const int dim = mra_device_dim(d, dv), max_len = p->u.attn.max_len;
+        const int dim = mra_device_dim(d, dv), max_len = p->max_len;
         const size_t room = MRA_DEVICE_SHARED / mra_device_warps(dim) - mra_device_head_bytes(dim),
                      tiles = mra_device_tile_bytes(dim);
-        r.n_b = (n_tokens / 16 + n_seq + MRA_DEVICE_PANEL - 1) / MRA_DEVICE_PANEL * MRA_DEVICE_PANEL;
+        r.n_b = (n_tokens / MRA_KEY_BLOCK + n_seq + MRA_DEVICE_PANEL - 1) / MRA_DEVICE_PANEL * MRA_DEVICE_PANEL;
         r.k_stat = MRA_TAKE(n_head * r.n_b * 3 * d * sizeof(float));
         r.v_mean = MRA_TAKE(n_head * r.n_b * dv * sizeof(float));
         r.list_shared = tiles;
-        for (int i = 0; i < 2;
-             i++) { // a shorter sequence needs no more, except that blocks of 16 become 32 at 2048 keys
-            const int n = i == 0 || max_len < 2048 ? max_len : 2047;
-            const struct mra_columns_plan c = mra_plan_columns(
-                p->u.attn.budget, p->u.attn.m1, p->u.attn.m2, p->u.attn.block, n);
+        for (int i = 0; i < 2; i++) {
+            const int n = mra_columns_worst_length(max_len, i);
+            const struct mra_columns_plan c = mra_attn_plan(p, n);
             const struct mra_device_lists l = mra_device_lists_of(n, c.g, c.m1 + 1, c.m2 + c.g);
             const size_t kept = l.kept * sizeof(float), rest = (l.pooled + l.expanded + l.logits) * sizeof(float);
             const size_t shared = kept + (rest > tiles ? rest : tiles);
@@ -105,7 +104,7 @@ MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_node * p, 
     return r;
 }
 
-// Rows of F16 that 16-byte copies can read where they lie.
-MRA_INLINE bool mra_device_as_it_lies(bool f16, const size_t * nb) {
+// Are these rows of F16 that 16-byte copies can read in place?
+MRA_INLINE bool mra_device_in_place(bool f16, const size_t * nb) {
     return f16 && nb[1] % 16 == 0 && nb[2] % 16 == 0 && nb[3] % 16 == 0;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 enum mra_type { MRA_F32, MRA_F16 };
+enum mra_pool_kind { MRA_POOL_KIND_MEAN, MRA_POOL_KIND_MIN, MRA_POOL_KIND_MAX };
 
 enum {
     MRA_EXACT_ROWS = 64,   // queries per work item of the exact frame
@@ -21,7 +22,7 @@ enum {
 
 #define MRA_ROUND_UP(x, m) (((x) + (m) -1) / (m) * (m))
 
-// Rows of one head of one sequence as they lie in a tensor: row t starts at data + t*stride bytes.
+// Rows of one head of one sequence in a tensor: row t starts at data + t*stride bytes.
 struct mra_rows {
     const char * data;
     size_t stride;
@@ -54,9 +55,9 @@ struct mra_attn_head {
     int g;      // keys per block, 16 or 32
     int m1, m2; // blocks expanded, keys kept, per query block
     int first_n, diag_n;
-    bool bound;  // expand by the min/max bound, else by the pooled score
-    bool sparse; // drop what is not kept
-    int group;   // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
+    bool bound;       // expand by the min/max bound, else by the pooled score
+    bool finest_only; // drop what is not kept
+    int group;        // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
 };
 
 // how many priors of the columns frame name key block y for query block x
@@ -64,9 +65,9 @@ static inline int mra_columns_named(const struct mra_attn_head * a, int x, int y
     return mra_columns_priors(a->first_n, a->diag_n, a->g, x, y);
 }
 
-enum mra_weight_type { MRA_W_F32, MRA_W_F16, MRA_W_Q8_0, MRA_W_Q4_0, MRA_W_ANY };
+enum mra_weight_type { MRA_W_F32, MRA_W_F16, MRA_W_Q8_0, MRA_W_Q4_0, MRA_W_Q4_K, MRA_W_ANY };
 
-// Weights W [n][k] as they lie in a file, row j at data + j*stride. Q8_0, Q4_0: ggml's blocks of 32.
+// Weights W [n][k] as a file has them, row j at data + j*stride. Q8_0, Q4_0, Q4_K: ggml's blocks.
 struct mra_weights {
     const char * data;
     size_t stride, row_bytes;
@@ -107,8 +108,8 @@ struct mra_dense_kernels {
 struct mra_kernels {
     const char * name;
 
-    // dst[b - b0][d] = mean (0), min (1) or max (2) over rows [b*block, (b+1)*block) of x, cut off at n_valid; 0 if
-    // none is left
+    // dst[b - b0][d] = mean, minimum or maximum (kind: enum mra_pool_kind) over rows [b*block, (b+1)*block) of x, cut
+    // off at n_valid; 0 if none is left
     void (*pool)(float * dst, struct mra_rows x, int d, int n_valid, int block, int kind, int b0, int b1);
 
     // dst[i*ld + j] = scale * q_i.k_j, or with k_max, k being the minima:  scale * sum_c max(q_ic k_jc, q_ic k_max_jc)
@@ -143,8 +144,8 @@ struct mra_kernels {
     void (*norm)(float * y, const float * x, const float * w, const float * b, int n, float eps);
 };
 
-// Scratch bytes one thread needs for linear, for attend, for columns (n_k, m1, g, group at their largest); 64-byte
-// aligned.
+// Scratch bytes one thread needs for linear, for block_sparse_attn, for columns (n_k, m1, g, group at their largest);
+// 64-byte aligned.
 size_t mra_linear_scratch(int k, bool floats);
 size_t mra_block_sparse_attn_scratch(int d, int dv);
 size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);
@@ -155,8 +156,8 @@ extern const struct mra_kernels mra_kernels_v3;   // AVX2 + FMA + F16C
 extern const struct mra_kernels mra_kernels_v4;   // AVX-512 F, BW, DQ, VL
 extern const struct mra_kernels mra_kernels_neon;
 
-// Dense layers of CPUs with dot products of bytes, which are else like v3, v4 and neon: the tables "v3-vnni",
-// "v4-vnni", "neon-dot".
+// Dense layers of CPUs with dot products of bytes. All other kernels are those of v3, v4 and neon: the tables
+// "v3-vnni", "v4-vnni", "neon-dot".
 extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot;
 
 // The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this

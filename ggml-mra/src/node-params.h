@@ -1,87 +1,185 @@
-// What a node of ours carries, without ggml's types: the parameters, and tensors as plain strided arrays. Shared by the
-// drivers of all devices.
+// What a node of ours carries, without ggml's types: its kind, which sources it has, and its parameters; tensors as
+// plain strided arrays. Shared by the drivers of all devices.
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "cells.h"
+
+// The one table of node kinds: ROW(kind, word, name). The word names the driver mra_compute_<word> and the node
+// ("mra_<word>"), the name is what ggml_mra_op_name gives.
+#define MRA_NODE_KINDS(ROW) \
+    ROW(POOL, pool, "pool") \
+    ROW(BLOCK_SCORE, block_score, "block-score") \
+    ROW(TOPK_BLOCKS, topk_blocks, "topk-blocks") \
+    ROW(COARSE_STATE, coarse_state, "coarse-state") \
+    ROW(PACK, pack, "pack") \
+    ROW(BLOCK_SPARSE_ATTN, block_sparse_attn, "block-sparse-attn") \
+    ROW(ATTN, attn, "attn") \
+    ROW(SCRATCH, scratch, "scratch") \
+    ROW(LINEAR, linear, "linear") \
+    ROW(NORM, norm, "norm")
 
 enum mra_kind {
     MRA_KIND_NONE,
-    MRA_KIND_POOL,
-    MRA_KIND_BLOCK_SCORE,
-    MRA_KIND_TOPK_BLOCKS,
-    MRA_KIND_COARSE_STATE,
-    MRA_KIND_PACK,
-    MRA_KIND_BLOCK_SPARSE_ATTN,
-    MRA_KIND_ATTN,
-    MRA_KIND_SCRATCH,
-    MRA_KIND_LINEAR,
-    MRA_KIND_NORM,
-    MRA_KIND_COUNT
+#define ROW(kind, word, name) MRA_KIND_##kind,
+    MRA_NODE_KINDS(ROW)
+#undef ROW
+        MRA_KIND_COUNT
+};
+
+// Optional sources. A node has its fixed sources first, then those of these that were given, in this order.
+enum mra_source {
+    MRA_SRC_K_MAX,
+    MRA_SRC_PARENTS,
+    MRA_SRC_STATE,
+    MRA_SRC_LENGTHS, // of attn and pack also: the starts of packed sequences (MRA_FLAG_STARTS)
+    MRA_SRC_BIAS,    // of the first weights; those of the next weights follow
+    MRA_SRC_RESIDUAL = MRA_SRC_BIAS + 3,
+    MRA_SRC_COUNT
 };
 
 enum mra_flag {
-    MRA_HAS_LENGTHS = 1 << 0, // optional sources, in this order behind the fixed ones
-    MRA_HAS_PARENTS = 1 << 1,
-    MRA_HAS_K_MAX = 1 << 2,
-    MRA_HAS_STATE = 1 << 3,
-    MRA_IS_STARTS = 1 << 4, // the lengths tensor holds the starts of packed sequences
-    MRA_KEYS = 1 << 5,      // pool: key lengths
-    MRA_DROP = 1 << 6,      // attn: MRA-2-s
-    MRA_COPY = 1 << 7,      // pack: rows of k and v are copied
+    MRA_FLAG_STARTS = 1 << 0,      // attn, pack: the lengths tensor holds the starts of packed sequences
+    MRA_FLAG_KEYS = 1 << 1,        // pool: x are keys, so that key lengths count
+    MRA_FLAG_FINEST_ONLY = 1 << 2, // attn: what is not refined is dropped (MRA-2-s)
+    MRA_FLAG_COPY = 1 << 3,        // pack: rows of k and v are copied
 };
 
-struct mra_node_shape {
-    uint8_t h, g, ph, pg;
-}; // of a cell, and of its parent
+struct mra_pool_node {
+    int32_t block; // rows per block
+    int32_t kind;  // enum mra_pool of ggml-mra.h
+};
+
+struct mra_block_score_node {
+    struct mra_cell_level level;
+    float scale;
+};
+
+struct mra_topk_blocks_node {
+    struct mra_cell_level level;
+    int32_t cap;      // cells a list has room for
+    uint16_t first_n; // priors, as in ggml-mra.h
+    uint16_t diag_n;
+    uint8_t sizes[4]; // of all levels but the last, 0-filled, where the budget says how many are taken; else all 0
+    union {
+        int32_t count; // sizes[0] == 0: cells taken, of each row of cells or of the head
+        float budget;  // of the whole attention
+    } take;
+    uint16_t slots;      // threads that have sort keys
+    uint8_t rule;        // enum mra_rule
+    uint8_t level_index; // where sizes are given: which of them this level has
+};
+
+struct mra_coarse_state_node {
+    struct mra_cell_level level;
+};
+
+struct mra_block_sparse_attn_node {
+    uint8_t h; // queries per block
+    uint8_t g; // keys per block
+    float scale;
+};
+
+// pack and attn
+struct mra_attn_node {
+    uint8_t frame;    // enum mra_frame
+    uint8_t block;    // columns: keys per block, 0: by length
+    uint16_t first_n; // priors, as in ggml-mra.h
+    uint16_t diag_n;
+    uint16_t slots; // threads that have scratch memory
+    int32_t m1;     // columns: key blocks expanded, -1: the budget says how many
+    int32_t m2;     // columns: keys kept
+    float scale;
+    float budget;
+    int32_t max_len; // longest sequence
+};
+
+struct mra_linear_node {
+    uint8_t n_w;    // weights, side by side
+    uint8_t gelu;   // with the activation
+    uint16_t slots; // threads that have scratch memory
+};
+
+struct mra_norm_node {
+    float eps;
+};
 
 // Parameters travel in the last 40 bytes of op_params (64): ggml's own {fun, n_tasks, userdata} take the first 24. No
 // userdata, so there is no lifetime to manage and graph copies keep working.
 struct mra_node {
     uint32_t magic;
-    uint8_t kind, flags, rule, level;
+    uint8_t kind;    // enum mra_kind
+    uint8_t n_fixed; // fixed sources
+    uint8_t sources; // bit s: it has optional source s of enum mra_source
+    uint8_t flags;   // of enum mra_flag
     union {
-        struct {
-            int32_t block, pool;
-        } pool;
-        struct {
-            struct mra_node_shape shape;
-            int32_t n_q, n_k;
-            float scale;
-        } block_score;
-        struct {
-            struct mra_node_shape shape;
-            int32_t n_q, n_k;
-            int32_t count;
-            uint16_t first_n, diag_n;
-            uint8_t sizes[4];
-            float budget;
-            int32_t slots;
-        } topk_blocks; // count < 0: from the budget
-        struct {
-            struct mra_node_shape shape;
-            int32_t n_q, n_k;
-        } coarse_state;
-        struct {
-            uint8_t h, g;
-            float scale;
-        } block_sparse_attn;
-        struct {
-            uint8_t frame, block;
-            uint16_t first_n, diag_n;
-            int32_t m1, m2;
-            float scale, budget;
-            int32_t slots, max_len;
-        } attn; // pack and attn
-        struct {
-            uint8_t n_w, bias, res, gelu;
-        } linear; // weights; bit i: they have a bias; a residual; the activation
-        struct {
-            float eps;
-        } norm;
+        struct mra_pool_node pool;
+        struct mra_block_score_node block_score;
+        struct mra_topk_blocks_node topk_blocks;
+        struct mra_coarse_state_node coarse_state;
+        struct mra_block_sparse_attn_node block_sparse_attn;
+        struct mra_attn_node attn;
+        struct mra_linear_node linear;
+        struct mra_norm_node norm;
     } u;
 };
 #define MRA_MAGIC 0x3141524dU // "MRA1"
+
+// where optional source s stands among the sources of a node; -1: the node has none
+MRA_INLINE int mra_source_at(const struct mra_node * p, int s) {
+    if (!(p->sources >> s & 1)) return -1;
+    int at = p->n_fixed;
+    for (int i = 0; i < s; i++) at += p->sources >> i & 1;
+    return at;
+}
+// number of sources of a node
+MRA_INLINE int mra_source_count(const struct mra_node * p) {
+    int n = p->n_fixed;
+    for (int i = 0; i < MRA_SRC_COUNT; i++) n += p->sources >> i & 1;
+    return n;
+}
+
+// the columns frame of a sequence of n_k keys
+MRA_INLINE struct mra_columns_plan mra_attn_plan(const struct mra_attn_node * a, int n_k) {
+    return mra_plan_columns(a->budget, a->m1, a->m2, a->block, n_k);
+}
+
+// how many cells a topk_blocks node takes of a sequence: of each row of cells, or of the head
+MRA_INLINE int64_t mra_topk_count(const struct mra_topk_blocks_node * p, struct mra_len len) {
+    if (!p->sizes[0]) return p->take.count;
+    int sizes[MRA_PLAN_LEVELS + 1] = { 0 };
+    int64_t counts[MRA_PLAN_LEVELS] = { 0 };
+    for (int i = 0; i < 4 && p->sizes[i]; i++) {
+        sizes[i] = p->sizes[i];
+        sizes[i + 1] = 1;
+    }
+    if (len.n_q > 0 && len.n_k > 0) mra_plan_square(sizes, NULL, p->take.budget, p->rule, len.n_q, len.n_k, counts);
+    return counts[p->level_index];
+}
+
+// The memory of a topk_blocks node, in 4-byte words: a cell list for each head of each sequence, then sort keys for
+// each thread that takes part.
+enum { MRA_TOPK_SLACK = 16 }; // words that the kernel may write behind its last entry
+struct mra_topk_layout {
+    int64_t list;   // words of a list: offsets, then cap columns
+    int64_t stride; // from one list to the next
+    int64_t keys;   // where the sort keys begin
+    int64_t n_key;  // sort keys of one thread: of one row of cells, or of all cells of a head
+    int64_t room;   // words of one thread's sort keys
+    int64_t words;  // of all
+};
+// n_list: heads of all sequences; n_cell: cells of a head
+MRA_INLINE struct mra_topk_layout mra_topk_layout_of(
+    const struct mra_topk_blocks_node * p, int64_t n_list, int64_t n_cell) {
+    const int64_t n_col = mra_level_cols(&p->level);
+    struct mra_topk_layout l;
+    l.list = mra_level_rows(&p->level) + 1 + (int64_t) p->cap;
+    l.stride = l.list + MRA_TOPK_SLACK;
+    l.keys = l.stride * n_list;
+    l.n_key = p->rule == MRA_PLAN_ROW && n_col < n_cell ? n_col : n_cell;
+    l.room = l.n_key + 4 * MRA_TOPK_SLACK;
+    l.words = l.keys + p->slots * l.room;
+    return l;
+}
 
 enum mra_tensor_type { MRA_TENSOR_F32, MRA_TENSOR_F16, MRA_TENSOR_I32, MRA_TENSOR_I8 };
 
@@ -92,3 +190,10 @@ struct mra_tensor {
     int64_t ne[4];
     size_t nb[4];
 };
+
+// optional source s among the tensors src of a node, NULL: it has none
+MRA_INLINE const struct mra_tensor * mra_tensor_source(
+    const struct mra_node * p, int s, const struct mra_tensor * src) {
+    const int at = mra_source_at(p, s);
+    return at < 0 ? NULL : &src[at];
+}

@@ -1,4 +1,18 @@
-// How nodes are made, read and computed. Private to the library.
+// How nodes are made, read and computed: what every operator's file (op-*.c) builds on. Private to the library.
+//
+// Words, each with one meaning here and in the kernels:
+//   head    attention head
+//   block   h neighbouring queries or g neighbouring keys
+//   cell    a block of queries x a block of keys
+//   level   all cells of one shape; cells of a level are refined into those of the next
+//   list    cell list: which cells of a level are refined
+//   state   softmax state of a row: weighted sum of values, maximum, sum of weights
+//   pack    K and V laid out for the attention kernels
+//   group   query blocks that share a work item of the columns frame
+//   panel   32 columns laid side by side
+//   slot    scratch memory of one thread
+//   band    rows that share a work item of a dense layer; its columns are cut into strips
+//   chunk   a piece of a text (in the encoder only)
 #pragma once
 
 #include "ggml-mra.h"
@@ -10,11 +24,16 @@
 #define MRA_PARAMS_OFFS (GGML_MAX_OP_PARAMS - sizeof(struct mra_node))
 _Static_assert(sizeof(struct mra_node) <= GGML_MAX_OP_PARAMS - 24, "ggml_custom_op_params takes the first 24 bytes");
 
+// the parameters of t; kind NONE: t is no node of ours
 static inline struct mra_node mra_node_get(const struct ggml_tensor * t) {
     struct mra_node p = { 0 };
-    if (t->op == GGML_OP_CUSTOM) memcpy(&p, (const char *) t->op_params + MRA_PARAMS_OFFS, sizeof(p));
+    if (t && t->op == GGML_OP_CUSTOM) memcpy(&p, (const char *) t->op_params + MRA_PARAMS_OFFS, sizeof(p));
     if (p.magic != MRA_MAGIC || p.kind >= MRA_KIND_COUNT) p.kind = MRA_KIND_NONE;
     return p;
+}
+static inline void mra_node_set(struct ggml_tensor * t, struct mra_node p) {
+    p.magic = MRA_MAGIC;
+    memcpy((char *) t->op_params + MRA_PARAMS_OFFS, &p, sizeof(p));
 }
 
 // t for the drivers of other devices
@@ -30,63 +49,64 @@ static inline struct mra_tensor mra_tensor_of(const struct ggml_tensor * t) {
     return r;
 }
 
-// A node of ours; src may hold NULLs, which are left out. NULL with a reason where ggml's layout is not what we know.
-struct ggml_tensor * mra_node_new(struct ggml_context * ctx, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2,
-    int64_t ne3, struct ggml_tensor ** src, int n_src, struct mra_node p, const char * name, struct mra_error * err);
+// What a node reads: fixed sources up to the first NULL, then the optional ones that are not NULL.
+struct mra_sources {
+    struct ggml_tensor * fixed[6];
+    struct ggml_tensor * optional[MRA_SRC_COUNT]; // by enum mra_source
+};
 
-// ggml_custom_op_t: runs thread ith of nth
+// A node of kind p.kind and shape ne[4]; p.n_fixed and p.sources are filled in. NULL with a reason where ctx is NULL or
+// full, or where the kind has no row in MRA_NODE_KINDS.
+struct ggml_tensor * mra_node_new(struct ggml_context * ctx, enum ggml_type type, const int64_t * ne,
+    const struct mra_sources * src, struct mra_node p, struct mra_error * err);
+
+// optional source s of a node, NULL: it has none
+static inline struct ggml_tensor * mra_source(
+    const struct ggml_tensor * node, const struct mra_node * p, enum mra_source s) {
+    const int at = mra_source_at(p, s);
+    return at < 0 ? NULL : node->src[at];
+}
+
+// ggml_custom_op_t: runs thread ith of nth. Where the node's kind is unknown (its parameters were overwritten, or come
+// from a newer library) every byte of dst becomes 0xff: NaN as F32 and F16, -1 as I32.
 void mra_compute(struct ggml_tensor * dst, int ith, int nth, void * userdata);
-void mra_compute_pool(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_block_score(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_topk_blocks(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_coarse_state(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_pack(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_block_sparse_attn(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_attn(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_scratch(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_linear(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
-void mra_compute_norm(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
+
+// the drivers, one in each op-*.c: part ith of nth of a node on the CPU
+#define ROW(kind, word, name) \
+    void mra_compute_##word(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth);
+MRA_NODE_KINDS(ROW)
+#undef ROW
 
 // Valid queries and keys of sequence b, from a lengths tensor (or NULL); cut to what the tensors hold.
 struct mra_len mra_lengths(const struct ggml_tensor * lengths, int64_t n_batch, int64_t b, int64_t n_q, int64_t n_k);
 
-enum mra_status mra_check_lengths(const struct ggml_tensor * lengths, int64_t n_batch, struct mra_error * err);
-enum mra_status mra_check_qkv(
-    const struct ggml_tensor * q, const struct ggml_tensor * k, const struct ggml_tensor * v, struct mra_error * err);
-enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_error * err);
+// row (i1, i2, i3) of an F32 tensor
+static inline float * mra_row(const struct ggml_tensor * t, int64_t i1, int64_t i2, int64_t i3) {
+    return (float *) ((char *) t->data + i1 * t->nb[1] + i2 * t->nb[2] + i3 * t->nb[3]);
+}
 
-// The node that holds packed K and V and the scratch memory of the attention node behind it (pack.c). p: a
-// MRA_KIND_ATTN node's parameters; max_len: of a sequence.
-struct ggml_tensor * mra_pack_node(struct ggml_context * ctx, struct ggml_tensor * k, struct ggml_tensor * v,
-    struct ggml_tensor * lengths, const struct mra_node * p, int64_t n_seq, int64_t max_len, struct mra_error * err);
-// The scheduler may compute the two nodes on different devices, which lay K and V out differently: src[3] of an
-// attention node is then a copy of bytes that mean nothing here. mra_pack_again: the pack node of attn, to be computed
-// in the memory of that copy.
-bool mra_pack_is_foreign(const struct ggml_tensor * attn);
-struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn);
+// rows of one head, from row `first` on
+static inline struct mra_rows mra_rows_of(const struct ggml_tensor * t, int64_t first, int64_t head, int64_t batch) {
+    return (struct mra_rows) {
+        .data = (const char *) t->data + first * t->nb[1] + head * t->nb[2] + batch * t->nb[3],
+        .stride = t->nb[1],
+        .type = t->type == GGML_TYPE_F16 ? MRA_F16 : MRA_F32,
+    };
+}
 
-// One call of the attention kernels, from the sources of its node: which sequences there are, and where everything
-// lies.
-struct mra_job {
-    const struct ggml_tensor *q, *k, *v, *lengths;
-    struct ggml_tensor * dst; // NULL in the pack node
-    struct mra_node pack;     // the pack node's parameters
-    char * mem;               // the pack node's data
-    int64_t n_seq;
-    int group; // query blocks per work item
-    size_t slot_bytes;
-};
-struct mra_job mra_job_new(const struct ggml_tensor * q, const struct ggml_tensor * k, const struct ggml_tensor * v,
-    const struct ggml_tensor * lengths, const struct ggml_tensor * pack, struct ggml_tensor * dst);
-// head `head` (of q; of k and v where q is NULL) of sequence s; *n_rows: output rows of the sequence, valid or not
-struct mra_attn_head mra_job_head(const struct mra_job * j, int64_t s, int64_t head, int64_t * n_rows, bool * exact);
-int mra_job_take(const struct mra_job * j); // next work item; reset by the pack node
-void * mra_job_slot(
-    const struct mra_job * j, int ith); // scratch of thread ith, NULL: this thread has none and must not take part
-
-// topk_blocks with capacity cap; p holds rule, count or {sizes, level, budget}, priors
-struct ggml_tensor * mra_topk_blocks_node(struct ggml_context * ctx, struct ggml_tensor * scores,
-    struct ggml_tensor * parents, struct ggml_tensor * lengths, const struct mra_level * level, int64_t cap,
-    struct mra_node p, int n_threads, struct mra_error * err);
+// the cell list of one head, which has n_row rows of cells; t NULL: none
+static inline struct mra_cell_list mra_list_of(const struct ggml_tensor * t, int n_row, int64_t head, int64_t batch) {
+    if (!t) return (struct mra_cell_list) { 0 };
+    return (struct mra_cell_list) {
+        .offsets = (const int32_t *) ((const char *) t->data + head * t->nb[1] + batch * t->nb[2]),
+        .n_row = n_row,
+        .cap = (int) (t->ne[0] - n_row - 1),
+    };
+}
 
 int mra_slots(int n_threads); // threads that may take part
+
+// what topk_blocks builds, for the composed attention: p holds rule, take, sizes, priors; cap: cells of a list
+struct ggml_tensor * mra_topk_blocks_new(struct ggml_context * ctx, struct ggml_tensor * scores,
+    struct ggml_tensor * parents, struct ggml_tensor * lengths, const struct mra_level * level, int64_t cap,
+    struct mra_topk_blocks_node p, int n_threads, struct mra_error * err);

@@ -1,11 +1,10 @@
 // Settings of the whole attention: presets, names, checks, and what a budget means in cells.
-#include "node.h"
+#include "checks.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { H = MRA_QUERY_BLOCK };
 _Static_assert(MRA_PLAN_LEVELS == MRA_MAX_LEVELS && MRA_PLAN_ROW == (int) MRA_RULE_ROW &&
         MRA_PLAN_MU == (int) MRA_RULE_MU && MRA_PLAN_ROWMAX == (int) MRA_RULE_ROWMAX &&
         MRA_PLAN_EXACT == (int) MRA_FRAME_EXACT && MRA_PLAN_COLUMNS == (int) MRA_FRAME_COLUMNS &&
@@ -34,21 +33,23 @@ struct mra_attn_params mra_attn_params_mra2(float budget) {
 
 struct mra_attn_params mra_attn_params_mra2s(float budget) {
     struct mra_attn_params p = mra_attn_params_mra2(budget);
-    p.sparse = true;
+    p.finest_only = true;
     return p;
 }
 
 struct mra_attn_params mra_attn_params_checkpoint(
-    int max_pos, int block_per_row, int first_n, int diag_n, bool sparse) {
+    int max_pos, int block_per_row, int first_n, int diag_n, bool finest_only) {
     struct mra_attn_params p = mra_attn_params_mra2(1.0f);
     p.counts[0] = max_pos / 32 * block_per_row;
     p.first_n = first_n;
     p.diag_n = diag_n;
-    p.sparse = sparse;
+    p.finest_only = finest_only;
     return p;
 }
 
 enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * name, struct mra_error * err) {
+    if (!p) return mra_fail(err, MRA_ERR_ARG, "settings are NULL");
+    if (!name) return mra_fail(err, MRA_ERR_ARG, "the frame's name is NULL");
     const float budget = p->budget;
     struct mra_attn_params r;
     if (strcmp(name, "exact") == 0) r = mra_attn_params_exact();
@@ -90,6 +91,7 @@ static enum mra_status check_sizes(const int * s, struct mra_error * err) {
 }
 
 enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_error * err) {
+    if (!p) return mra_fail(err, MRA_ERR_ARG, "settings are NULL");
     if (!(p->scale >= 0) || !isfinite(p->scale))
         return mra_fail(err, MRA_ERR_ARG, "scale %g is not a positive number", (double) p->scale);
     if (p->first_n < 0 || p->first_n > 65535)
@@ -131,7 +133,7 @@ double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k)
     if (p->frame == MRA_FRAME_COLUMNS) {
         const struct mra_columns_plan c = mra_plan_columns(p->budget, p->counts[0], p->counts[1], p->block, (int) n_k);
         if (c.exact) return 1;
-        const double rows = (double) ((n_q + H - 1) / H), n_b = (double) ((n_k + c.g - 1) / c.g);
+        const double rows = (double) (mra_blocks(n_q, MRA_QUERY_BLOCK)), n_b = (double) (mra_blocks(n_k, c.g));
         const double scored = c.m1 < n_b ? rows * n_b * (c.bound ? 2 : 1) : 0,
                      expanded = fmin((double) c.m1 * c.g, (double) n_k);
         return scored / ((double) n_q * n_k) + rows * expanded / ((double) n_q * n_k) + (double) c.m2 / n_k;

@@ -1,12 +1,12 @@
-// What budgets and lengths mean in cells and rows. Also computed on devices, where lengths are data: one source for C
-// and CUDA, so that all give the same numbers.
+// What budgets and lengths mean in cells and rows: plain arithmetic on numbers. Also computed on devices, where lengths
+// are data: one source for C and CUDA, so that all give the same numbers.
 #pragma once
-
-#include "node-params.h"
 
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 #if defined(__CUDACC__)
@@ -15,7 +15,19 @@
 #    define MRA_INLINE static inline
 #endif
 
-enum { MRA_QUERY_BLOCK = 16 }; // h of the columns frame
+#define MRA_LOG2E 1.44269504f // log2(e): kernels compute 2^x
+
+// The columns frame: a query block has 16 queries; a key block has 16 keys, or 32 in long sequences.
+enum {
+    MRA_QUERY_BLOCK = 16,
+    MRA_KEY_BLOCK = 16,
+    MRA_KEY_BLOCK_WIDE = 32,
+    MRA_WIDE_KEYS = 2048, // key blocks are wide from this many keys on ...
+};
+#define MRA_WIDE_BUDGET \
+    (1.0f / 32) // ... and below this budget, where they are also chosen by their mean, not the bound
+
+// as ggml-mra.h has them
 enum {
     MRA_PLAN_LEVELS = 5,
     MRA_PLAN_ROW = 0,
@@ -24,7 +36,7 @@ enum {
     MRA_PLAN_EXACT = 0,
     MRA_PLAN_COLUMNS,
     MRA_PLAN_SQUARE
-}; // as ggml-mra.h has them
+};
 
 MRA_INLINE int mra_div_up(int a, int b) { return (a + b - 1) / b; }
 MRA_INLINE int mra_min(int a, int b) { return a < b ? a : b; }
@@ -59,14 +71,14 @@ MRA_INLINE struct mra_len mra_len_at(
     return r;
 }
 
-// (number of priors that name a cell, its score) as one float in the same order, with 20 bits of the score's fraction:
-// a large number added to it would round it away
+// One float that sorts first by `named`, the number of priors that name a cell (0 to 3), then by the cell's score. The
+// score keeps 20 bits of its fraction; adding a large number per prior instead would leave it fewer.
 MRA_INLINE float mra_named_key(float key, int named) {
-    if (!(key >= -FLT_MAX)) return key; // -inf stays what is never chosen
+    if (!(key >= -FLT_MAX)) return key; // -inf and NaN stay: they are never chosen
     uint32_t u;
     key += 0.0f; // -0 becomes 0
     memcpy(&u, &key, sizeof(u));
-    u = u >> 31 ? ~u : u | 1u << 31; // the order of floats as that of unsigned numbers
+    u = u >> 31 ? ~u : u | 1u << 31; // unsigned numbers in the order of the floats
     u = (u >> 3) + ((uint32_t) (named + 2) << 29);
     u = u >> 31 ? u ^ 1u << 31 : ~u;
     memcpy(&key, &u, sizeof(u));
@@ -84,16 +96,21 @@ MRA_INLINE int mra_square_priors(int first_n, int diag_n, int x, int y) {
     return (x < first_n) + (y < first_n) + (diag_n > 0 && (x > y ? x - y : y - x) <= diag_n / 2);
 }
 
+// keys per block of the columns frame where the user sets none
+MRA_INLINE int mra_key_block(int n_k) { return n_k >= MRA_WIDE_KEYS ? MRA_KEY_BLOCK_WIDE : MRA_KEY_BLOCK; }
+
 // The columns frame for one sequence.
 struct mra_columns_plan {
-    bool exact, bound; // exact: the budget covers everything
-    int g, m1, m2;     // keys per block; blocks expanded, keys kept
+    bool exact; // the budget covers everything
+    bool bound; // key blocks are chosen by the min/max bound, else by the score of their means
+    int g;      // keys per block
+    int m1, m2; // blocks expanded, keys kept
 };
 MRA_INLINE struct mra_columns_plan mra_plan_columns(float budget, int m1, int m2, int block, int n_k) {
-    const bool from_budget = m1 < 0, pooled = from_budget && budget < 1.0f / 32;
+    const bool from_budget = m1 < 0, pooled = from_budget && budget < MRA_WIDE_BUDGET;
     struct mra_columns_plan p;
     p.bound = !pooled;
-    p.g = block ? block : pooled || n_k >= 2048 ? 32 : 16;
+    p.g = block ? block : pooled ? MRA_KEY_BLOCK_WIDE : mra_key_block(n_k);
     const int n_b = mra_div_up(n_k, p.g);
     if (from_budget) {
         // work = (bound ? 2 : 1)/(hG) + m1 G/(h n) + m2/n; three tenths of what the scores leave go to m1
@@ -107,6 +124,12 @@ MRA_INLINE struct mra_columns_plan mra_plan_columns(float budget, int m1, int m2
     p.m2 = mra_min(mra_min(m2, p.m1 * p.g), n_k);
     p.exact = (p.m1 == n_b && p.m2 == n_k) || (from_budget && budget >= 1);
     return p;
+}
+
+// Of all sequences up to max_len, one of these two lengths (i = 0, 1) needs the most memory: a shorter sequence needs
+// no more than a longer one, except where the longer one's key blocks are wide.
+MRA_INLINE int mra_columns_worst_length(int max_len, int i) {
+    return i == 0 || max_len < MRA_WIDE_KEYS ? max_len : MRA_WIDE_KEYS - 1;
 }
 
 // Cells refined at each level of a square frame (sizes ends with 1, then 0), per row of cells or per head.
@@ -135,24 +158,4 @@ MRA_INLINE void mra_plan_square(const int * sizes, const int * explicit_counts, 
         left -= (double) m * r2 / pairs;
         cells = m * r2;
     }
-}
-
-// how many cells a topk node takes of a sequence: per row of cells, or per head
-MRA_INLINE int64_t mra_plan_topk_blocks(const struct mra_node * p, struct mra_len len) {
-    if (p->u.topk_blocks.count >= 0) return p->u.topk_blocks.count;
-    int sizes[MRA_PLAN_LEVELS + 1] = { 0 };
-    int64_t counts[MRA_PLAN_LEVELS] = { 0 };
-    for (int i = 0; i < 4 && p->u.topk_blocks.sizes[i]; i++) {
-        sizes[i] = p->u.topk_blocks.sizes[i];
-        sizes[i + 1] = 1;
-    }
-    if (len.n_q > 0 && len.n_k > 0)
-        mra_plan_square(sizes, NULL, p->u.topk_blocks.budget, p->rule, len.n_q, len.n_k, counts);
-    return counts[p->level];
-}
-
-// topk_blocks' sort keys of one thread: all cells of a head, or one row of cells
-enum { MRA_TOPK_SLACK = 16 }; // what the select kernel may write behind its last entry
-MRA_INLINE int64_t mra_topk_blocks_keys(int rule, int64_t cells, int64_t row) {
-    return (rule == MRA_PLAN_ROW && row < cells ? row : cells) + 4 * MRA_TOPK_SLACK;
 }

@@ -58,7 +58,7 @@ def run_pipe(pipe, vocab, cases):
     if p.returncode:
         raise SystemExit(f"{pipe} failed: {p.returncode}")
     lines = p.stdout.decode().split("\n")[:-1]
-    return [[tuple(map(int, t.split(":"))) for t in line.split(" ") if t] for line in lines]
+    return [[tuple(map(int, t.split(":")[:3])) for t in line.split(" ") if t] for line in lines]
 
 
 def compare(kind, vocab, cases, got, limit):

@@ -27,9 +27,40 @@ typedef int32_t viu __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 INL vi v_load_i(const void * p) { return *(const viu *) p; }
 INL void v_store_i(void * p, vi v) { *(viu *) p = v; }
 INL vi v_set1_i(int32_t x) { return x - (vi) { 0 }; }
+INL vf v_abs(vf x) { return (vf) ((vi) x & 0x7fffffff); }
 INL vi v_max_i(vi a, vi b) {
+#if VL == 16 && defined(__AVX512F__)
+    return (vi) _mm512_max_epi32((__m512i) a, (__m512i) b);
+#elif VL == 8
+    return (vi) _mm256_max_epi32((__m256i) a, (__m256i) b);
+#else
     const vi m = a > b;
     return (a & m) | (b & ~m);
+#endif
+}
+
+// the largest element, the sum of all elements: first over the 128-bit parts, then within one
+typedef int32_t v128i __attribute__((vector_size(16)));
+union v_parts {
+    vi v;
+    v128i part[VL / 4];
+};
+INL int32_t v_hmax_i(vi a) {
+    const union v_parts u = { a };
+    int32_t top = 0;
+    v128i r = u.part[0];
+    UNROLL for (int i = 1; i < VL / 4; i++) {
+        const v128i m = r > u.part[i];
+        r = (r & m) | (u.part[i] & ~m);
+    }
+    UNROLL for (int i = 0; i < 4; i++) top = i == 0 || r[i] > top ? r[i] : top;
+    return top;
+}
+INL int32_t v_hsum_i(vi a) {
+    const union v_parts u = { a };
+    v128i r = u.part[0];
+    UNROLL for (int i = 1; i < VL / 4; i++) r += u.part[i];
+    return r[0] + r[1] + r[2] + r[3];
 }
 INL vf v_to_float(vi x) { return __builtin_convertvector(x, vf); }
 // nearest integer of |x| < 2^22
@@ -58,6 +89,54 @@ INL v8 v_narrow_8(v16 a, v16 b) {
 INL v16 v_narrow_16(vi a, vi b) { return __builtin_shufflevector((v16) a, (v16) b, 0, 2, 4, 6, 8, 10, 12, 14); }
 INL v8 v_narrow_8(v16 a, v16 b) {
     return __builtin_shufflevector((v8) a, (v8) b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+}
+#endif
+
+// p[32] = the low bytes of 32/VL vectors
+INL void v_store_bytes(char * p, const vi * v) {
+#if VL == 16 && defined(__AVX512F__)
+    UNROLL for (int i = 0; i < 2; i++) _mm_storeu_si128((__m128i *) p + i, _mm512_cvtepi32_epi8((__m512i) v[i]));
+#else
+    UNROLL for (int i = 0; i < 32 / VL; i += 4) {
+        const v16 low = v_narrow_16(v[i], v[i + 1]), high = VL == 16 ? low : v_narrow_16(v[i + 2], v[i + 3]);
+        const v8 bytes = v_narrow_8(low, high);
+        memcpy(p + i * VL, &bytes, VL == 16 ? 32 : 4 * VL);
+    }
+#endif
+}
+
+#if VL == 16
+// 32 bytes at a, then 32 bytes at b
+INL vf v_load_halves(const void * a, const void * b) {
+    union {
+        char half[2][32];
+        vf v;
+    } u;
+#    if defined(__AVX512F__)
+    u.v = (vf) _mm512_inserti64x4(
+        _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *) a)), _mm256_loadu_si256((const __m256i *) b), 1);
+#    else
+    memcpy(u.half[0], a, 32);
+    memcpy(u.half[1], b, 32);
+#    endif
+    return u.v;
+}
+// r[8] as two 8 x 8 matrices, one in the lower and one in the upper halves of the vectors: transposes both
+#    define V_SWAP_HALVES(s, LO, HI) \
+        do { \
+            UNROLL for (int i = 0; i < 8; i++) if (!(i & (s))) { \
+                const vf a = r[i], b = r[i + (s)]; \
+                r[i] = __builtin_shufflevector(a, b, LO); \
+                r[i + (s)] = __builtin_shufflevector(a, b, HI); \
+            } \
+        } while (0)
+INL void v_transpose_halves(vf * r) {
+    V_SWAP_HALVES(4, V_LIST(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
+        V_LIST(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31));
+    V_SWAP_HALVES(2, V_LIST(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
+        V_LIST(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));
+    V_SWAP_HALVES(1, V_LIST(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
+        V_LIST(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31));
 }
 #endif
 

@@ -50,8 +50,6 @@ INL vf v_load(const float * p) { return *(const vfu *) p; }
 INL void v_store(float * p, vf v) { *(vfu *) p = v; }
 INL vf v_fma(vf a, vf b, vf c) { return a * b + c; } // needs -ffp-contract=fast
 
-#define LOG2_E 1.44269504f // log2(e): e^x = 2^(x LOG2_E)
-
 // v_max, v_min: b where a or b is NaN. v_ge: bit i is a[i] >= b[i], false for NaN; v_compress: writes base + i for the
 // set bits, returns past the last
 #if VL == 16 && defined(__AVX512F__)

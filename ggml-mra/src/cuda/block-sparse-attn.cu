@@ -24,10 +24,12 @@ struct key_list {
 MRA_DEVICE struct key_list keys_of(const struct attn_args & a, const struct sequence & s, int x, int n_bq, int head) {
     struct key_list r = { NULL, 1, s.n_k, s.n_k };
     if (!a.cells.data) return r;
-    const int32_t * list = (const int32_t *) (a.cells.data + (size_t) head * a.cells.nb[1] +
-        (size_t) s.batch * a.cells.nb[2]);
-    int n_cell = list[x + 1] - list[x];
-    r.cells = list + n_bq + 1 + list[x];
+    const struct mra_cell_list list = { (const int32_t *) (a.cells.data + (size_t) head * a.cells.nb[1] +
+                                            (size_t) s.batch * a.cells.nb[2]),
+        n_bq, (int) a.cells.ne[0] - n_bq - 1 };
+    const struct mra_cell_span entries = mra_list_row(&list, x);
+    int n_cell = entries.end - entries.first;
+    r.cells = mra_list_columns(&list) + entries.first;
     r.g = a.g;
     while (n_cell > 0 && r.cells[n_cell - 1] * a.g >= s.n_k) n_cell--;
     r.n = n_cell * a.g;
@@ -39,7 +41,7 @@ MRA_DEVICE struct key_list keys_of(const struct attn_args & a, const struct sequ
 MRA_DEVICE int key_at(const struct key_list & l, int j) {
     if (j >= l.n) return -1;
     const int key = l.cells ? l.cells[j / l.g] * l.g + j % l.g : j;
-    return key < l.n_k ? key : -1;
+    return key >= 0 && key < l.n_k ? key : -1; // the list is data
 }
 
 template <int D>
@@ -98,7 +100,7 @@ struct attend_launch {
         struct attn_args b = a;
         if (!b.h) b.h = WARPS * 16; // exact
         const int warps = mra_min(WARPS, mra_div_up(b.h, 16));
-        const int64_t max_rows = b.node.flags & MRA_IS_STARTS ? b.node.u.attn.max_len : b.q.ne[1];
+        const int64_t max_rows = b.node.flags & MRA_FLAG_STARTS ? b.node.u.attn.max_len : b.q.ne[1];
         const int64_t n = (max_rows + b.h - 1) / b.h * mra_div_up(b.h, warps * 16) * b.q.ne[2] * b.n_seq;
         b.q.ne[1] = max_rows;
         if (n > INT32_MAX) return MRA_CUDA_UNSUPPORTED;
@@ -115,16 +117,16 @@ int mra_cuda_exact(const struct attn_args & a, void * stream) {
 bool mra_cuda_supports_block_sparse_attn(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
-    const int n = 5 + !!(p->flags & MRA_HAS_STATE) + !!(p->flags & MRA_HAS_LENGTHS);
-    return n_src == n && src[0].type == MRA_TENSOR_F32 && src[4].type == MRA_TENSOR_I32;
+    return n_src == mra_source_count(p) && src[0].type == MRA_TENSOR_F32 && src[4].type == MRA_TENSOR_I32;
 }
 
 int mra_cuda_block_sparse_attn(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
-    const struct mra_tensor *state = p->flags & MRA_HAS_STATE ? &src[5] : NULL,
-                            *lengths = p->flags & MRA_HAS_LENGTHS ? &src[n_src - 1] : NULL;
+    (void) n_src;
+    const struct mra_tensor * state = mra_tensor_source(p, MRA_SRC_STATE, src);
     struct attend_launch l = {};
-    const int rc = mra_cuda_attn_args(&l.a, p, false, &dst, &src[0], &src[1], &src[2], &src[3], lengths);
+    const int rc = mra_cuda_attn_args(
+        &l.a, p, false, &dst, &src[0], &src[1], &src[2], &src[3], mra_tensor_source(p, MRA_SRC_LENGTHS, src));
     if (rc != MRA_CUDA_OK) return rc;
     l.stream = stream;
     l.a.scale = p->u.block_sparse_attn.scale * MRA_LOG2E;

@@ -7,9 +7,11 @@ enum { THREADS = 128, WARPS = THREADS / MRA_WARP };
 struct coarse_args {
     struct level level;
     struct strided refined, v, state; // state.data NULL: the coarsest level
-    float * dst;                      // [n_batch][n_head][n_bq][dv + 2]
-    int dv, n_head, group,
-        per_row; // group: heads per head of v; per_row: threads that share a row of v, 4 channels each; a power of two
+    int refined_cap;
+    float * dst; // [n_batch][n_head][n_bq][dv + 2]
+    int dv, n_head;
+    int heads_per_kv; // heads of scores per head of v
+    int per_row;      // threads that share a row of v, 4 channels each; a power of two
     bool aligned;
 };
 
@@ -27,8 +29,8 @@ MRA_DEVICE bool has_column(const int32_t * id, int n, int col) {
     return false;
 }
 
-// One block of threads per row of cells, THREADS cells at a time: a thread has a cell's weight, then groups of per_row
-// threads add rows of v.
+// One block of threads per row of cells, THREADS cells at a time: a thread has a cell's weight, then each team of
+// per_row threads adds rows of v.
 __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_args a) {
     MRA_SHARED(float, weight, THREADS);
     MRA_SHARED(int, column, THREADS);
@@ -38,25 +40,28 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
     const struct level & l = a.level;
     const int x = blockIdx.x % l.n_bq, head = blockIdx.x / l.n_bq % a.n_head, batch = blockIdx.x / l.n_bq / a.n_head;
     const int warp = threadIdx.x / MRA_WARP, lane = threadIdx.x % MRA_WARP;
-    const int group = threadIdx.x / a.per_row, n_group = THREADS / a.per_row, c = threadIdx.x % a.per_row * 4;
-    const struct mra_len len = length_at(l.len, batch, l.n_q, l.n_k);
-    const struct cell_row r = cells_of(l, x, head, batch, len);
-    const int32_t *list = list_of(a.refined, head, batch), *taken = list + l.n_bq + 1 + list[x];
-    const int n_taken = list[x + 1] - list[x];
+    const int team = threadIdx.x / a.per_row, n_team = THREADS / a.per_row, c = threadIdx.x % a.per_row * 4;
+    const struct mra_len len = length_at(l, batch);
+    const struct mra_cell_row r = cells_of(l, x, head, batch, len);
+    const struct mra_cell_list refined = { list_of(a.refined, head, batch), l.n_bq, a.refined_cap };
+    const struct mra_cell_span entries = mra_list_row(&refined, x);
+    const int32_t * taken = mra_list_columns(&refined) + entries.first;
+    const int n_taken = entries.end - entries.first;
     float * out = a.dst + (int64_t) blockIdx.x * (a.dv + 2);
 
     float max = -INFINITY, sum = 0;
     float4 o = make_float4(0, 0, 0, 0);
-    if (a.state.data && x < mra_div_up(len.n_q, l.h)) {
-        const float * s = row_of(a.state, x / l.rh, head, batch);
+    if (a.state.data && x < mra_div_up(len.n_q, l.cells.h)) {
+        const float * s = row_of(a.state, x / mra_child_rows(&l.cells), head, batch);
         max = s[a.dv];
         sum = s[a.dv + 1];
-        if (group == 0 && c < a.dv) o = load4(s + c, false);
+        if (team == 0 && c < a.dv) o = load4(s + c, false);
     }
     for (int t0 = 0; t0 < r.n; t0 += THREADS) {
         int col = 0;
         float s = -INFINITY;
-        if (!candidate(r, t0 + threadIdx.x, &col, &s) || has_column(taken, n_taken, col)) s = -INFINITY;
+        col = mra_cell_at(&r, t0 + threadIdx.x, &s);
+        if (col < 0 || has_column(taken, n_taken, col)) s = -INFINITY;
         const float top = mra_warp_max(s);
         if (lane == 0) warp_max[warp] = top;
         __syncthreads();
@@ -65,7 +70,7 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
         for (int i = 0; i < WARPS; i++) next = fmaxf(next, warp_max[i]);
         const float base = next > -INFINITY ? next : 0; // nothing so far: all weights are 0
         const float corr = expf(max - base),
-                    w = s == -INFINITY ? 0 : mra_min(l.g, len.n_k - col * l.g) * expf(s - base);
+                    w = s == -INFINITY ? 0 : mra_min(l.cells.g, len.n_k - col * l.cells.g) * expf(s - base);
         const float w_sum = mra_warp_sum(w);
         if (lane == 0) warp_sum[warp] = w_sum;
         weight[threadIdx.x] = w;
@@ -77,17 +82,17 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
         for (int i = 0; i < WARPS; i++) sum += warp_sum[i];
         o = make_float4(o.x * corr, o.y * corr, o.z * corr, o.w * corr);
         const int n = mra_min(THREADS, r.n - t0);
-        for (int j = group; c < a.dv && j < n; j += n_group) {
+        for (int j = team; c < a.dv && j < n; j += n_team) {
             const float f = weight[j];
             if (f == 0) continue; // refined: its mean need not be finite
-            const float4 v = load4(row_of(a.v, column[j], head / a.group, batch) + c, a.aligned);
+            const float4 v = load4(row_of(a.v, column[j], head / a.heads_per_kv, batch) + c, a.aligned);
             o = make_float4(fmaf(f, v.x, o.x), fmaf(f, v.y, o.y), fmaf(f, v.z, o.z), fmaf(f, v.w, o.w));
         }
     }
     part[threadIdx.x] = o;
     __syncthreads();
-    if (group == 0 && c < a.dv) {
-        for (int i = 1; i < n_group; i++) {
+    if (team == 0 && c < a.dv) {
+        for (int i = 1; i < n_team; i++) {
             const float4 p = part[i * a.per_row + threadIdx.x];
             o = make_float4(o.x + p.x, o.y + p.y, o.z + p.z, o.w + p.w);
         }
@@ -112,21 +117,19 @@ bool mra_cuda_supports_coarse_state(
 int mra_cuda_coarse_state(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     (void) n_src;
-    int at = 3;
-    const struct mra_tensor &scores = src[0], &v = src[2];
-    const struct mra_tensor *parents = next_source(p, MRA_HAS_PARENTS, src, &at),
-                            *state = next_source(p, MRA_HAS_STATE, src, &at);
-    const struct mra_tensor * lengths = next_source(p, MRA_HAS_LENGTHS, src, &at);
+    const struct mra_tensor &scores = src[0], &v = src[2], *parents = mra_tensor_source(p, MRA_SRC_PARENTS, src),
+                            *state = mra_tensor_source(p, MRA_SRC_STATE, src),
+                            *lengths = mra_tensor_source(p, MRA_SRC_LENGTHS, src);
     struct coarse_args a = {};
-    a.level = level_of(
-        p->u.coarse_state.shape, p->u.coarse_state.n_q, p->u.coarse_state.n_k, &scores, parents, lengths, scores.ne[3]);
+    a.level = level_of(p->u.coarse_state.level, &scores, parents, lengths, scores.ne[3]);
     a.refined = strided_of(src[1]);
+    a.refined_cap = (int) src[1].ne[0] - a.level.n_bq - 1;
     a.v = strided_of(v);
     if (state) a.state = strided_of(*state);
     a.dst = (float *) dst.data;
     a.dv = (int) v.ne[0];
     a.n_head = (int) scores.ne[2];
-    a.group = (int) (scores.ne[2] / v.ne[2]);
+    a.heads_per_kv = (int) (scores.ne[2] / v.ne[2]);
     a.aligned = aligned16(v);
     a.per_row = 1;
     while (a.per_row * 4 < a.dv) a.per_row *= 2;

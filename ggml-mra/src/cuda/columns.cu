@@ -301,7 +301,7 @@ __global__ void __launch_bounds__(mra_device_warps(D) * MRA_WARP, columns_blocks
         mean_query(a, b);
         const int n_expanded = expand(a, b, is), n_kept = keep<D>(a, b, n_expanded);
         float max = -INFINITY, sum = 0.0f;
-        if (!(a.node.flags & MRA_DROP)) coarse<D>(a, b, n_expanded, is, &max, &sum);
+        if (!(a.node.flags & MRA_FLAG_FINEST_ONLY)) coarse<D>(a, b, n_expanded, is, &max, &sum);
         fine<D>(a, b, n_kept, max, sum);
         __syncwarp(); // the next query block takes the same memory
     }
@@ -311,7 +311,7 @@ struct columns_launch {
     struct attn_args a;
     void * stream;
     template <int D> int run() const {
-        const int64_t n_x = mra_div_up(a.node.flags & MRA_IS_STARTS ? a.node.u.attn.max_len : (int) a.q.ne[1], H),
+        const int64_t n_x = mra_div_up(a.node.flags & MRA_FLAG_STARTS ? a.node.u.attn.max_len : (int) a.q.ne[1], H),
                       n_item = n_x * a.q.ne[2] * a.n_seq;
         const int warps = mra_device_warps(D);
         int64_t blocks = (n_item + warps - 1) / warps;
@@ -325,15 +325,16 @@ struct columns_launch {
 bool mra_cuda_supports_attn(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
-    return n_src == 4 + !!(p->flags & (MRA_HAS_LENGTHS | MRA_IS_STARTS)) && src[0].type == MRA_TENSOR_F32;
+    return n_src == mra_source_count(p) && src[0].type == MRA_TENSOR_F32;
 }
 
 int mra_cuda_attn(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
+    (void) n_src;
     struct columns_launch l;
     const bool is_columns = p->u.attn.frame == MRA_PLAN_COLUMNS;
     int rc = mra_cuda_attn_args(
-        &l.a, p, is_columns, &dst, &src[0], &src[1], &src[2], &src[3], n_src > 4 ? &src[4] : NULL);
+        &l.a, p, is_columns, &dst, &src[0], &src[1], &src[2], &src[3], mra_tensor_source(p, MRA_SRC_LENGTHS, src));
     if (rc != MRA_CUDA_OK) return rc;
     l.a.scale = p->u.attn.scale * MRA_LOG2E;
     l.stream = stream;

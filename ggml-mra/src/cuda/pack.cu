@@ -26,11 +26,11 @@ __global__ void __launch_bounds__(COPY_THREADS)
     pack_copy(const struct mra_tensor x, half * dst, const struct attn_args a, int64_t n) {
     const int64_t i = (int64_t) blockIdx.x * COPY_THREADS + threadIdx.x;
     if (i >= n) return;
-    const int64_t chunks = x.ne[0] / 4, row = i / chunks, t = row % x.ne[1], h = row / x.ne[1] % x.ne[2],
+    const int64_t quads = x.ne[0] / 4, row = i / quads, t = row % x.ne[1], h = row / x.ne[1] % x.ne[2],
                   b = row / x.ne[1] / x.ne[2];
-    if (!(a.node.flags & MRA_IS_STARTS) && t >= sequence_of(a, (int) b).n_k) return; // padding is not read
+    if (!(a.node.flags & MRA_FLAG_STARTS) && t >= sequence_of(a, (int) b).n_k) return; // padding is not read
     const float4 y = load4(
-        (const T *) (x.data + t * x.nb[1] + h * x.nb[2] + b * x.nb[3]) + i % chunks * 4, aligned4<T>(x));
+        (const T *) (x.data + t * x.nb[1] + h * x.nb[2] + b * x.nb[3]) + i % quads * 4, aligned4<T>(x));
     *(uint2 *) (dst + i * 4) = make_uint2(mra_pack_half2(y.x, y.y), mra_pack_half2(y.z, y.w));
 }
 
@@ -51,12 +51,12 @@ MRA_DEVICE void store_column(float * at, float4 x) {
 // A warp has 16 channels, of K or of V, of 8 key blocks: lane l channels 4*(l/8).. of block l%8, so that both what it
 // reads and what it writes are whole sectors.
 template <class T>
-__global__ void __launch_bounds__(STAT_WARPS * MRA_WARP) pack_stat(const struct attn_args a, int n_group) {
+__global__ void __launch_bounds__(STAT_WARPS * MRA_WARP) pack_stat(const struct attn_args a, int n_part) {
     const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], dv = (int) a.v.ne[0], n_head = (int) a.k.ne[2];
     const int k_parts = mra_div_up(d, STAT_CHANNELS), parts = k_parts + mra_div_up(dv, STAT_CHANNELS);
     int64_t item = (int64_t) blockIdx.x * STAT_WARPS + threadIdx.x / MRA_WARP;
-    const int part = (int) (item % parts), y = (int) (item / parts % n_group) * STAT_BLOCKS + lane % STAT_BLOCKS;
-    item /= (int64_t) parts * n_group;
+    const int part = (int) (item % parts), y = (int) (item / parts % n_part) * STAT_BLOCKS + lane % STAT_BLOCKS;
+    item /= (int64_t) parts * n_part;
     const int head = (int) (item % n_head), is = (int) (item / n_head);
     if (item / n_head >= a.n_seq) return;
     const struct sequence s = sequence_of(a, is);
@@ -103,7 +103,7 @@ int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool col
     const struct mra_tensor * q, const struct mra_tensor * k, const struct mra_tensor * v,
     const struct mra_tensor * pack, const struct mra_tensor * lengths) {
     const bool f16 = k->type == MRA_TENSOR_F16,
-               copies = !mra_device_as_it_lies(f16, k->nb) || !mra_device_as_it_lies(f16, v->nb);
+               copies = !mra_device_in_place(f16, k->nb) || !mra_device_in_place(f16, v->nb);
     memset(a, 0, sizeof(*a));
     if (q) a->q = *q;
     if (dst) a->dst = *dst;
@@ -112,9 +112,9 @@ int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool col
     a->v = *v;
     a->node = *p;
     a->columns = columns;
-    a->n_seq = (int) (p->flags & MRA_IS_STARTS ? lengths->ne[0] - 1 : k->ne[3]);
+    a->n_seq = (int) (p->flags & MRA_FLAG_STARTS ? lengths->ne[0] - 1 : k->ne[3]);
     a->pack = mra_device_pack_of(
-        p, columns, copies, (int) k->ne[0], (int) v->ne[0], k->ne[2], k->ne[1] * k->ne[3], a->n_seq);
+        &p->u.attn, columns, copies, (int) k->ne[0], (int) v->ne[0], k->ne[2], k->ne[1] * k->ne[3], a->n_seq);
     a->mem = (char *) (((uintptr_t) pack->data + MRA_DEVICE_ALIGN - 1) / MRA_DEVICE_ALIGN * MRA_DEVICE_ALIGN);
     a->kh = rows_of(k, copies, a->mem + a->pack.k);
     a->vh = rows_of(v, copies, a->mem + a->pack.v);
@@ -130,7 +130,7 @@ static bool is_kv(const struct mra_tensor * k, const struct mra_tensor * v) {
 bool mra_cuda_supports_pack(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
-    return n_src == 2 + !!(p->flags & (MRA_HAS_LENGTHS | MRA_IS_STARTS)) && is_kv(&src[0], &src[1]);
+    return n_src == mra_source_count(p) && is_kv(&src[0], &src[1]);
 }
 
 template <class T> static int pack(const struct attn_args & a, void * stream) {
@@ -144,17 +144,18 @@ template <class T> static int pack(const struct attn_args & a, void * stream) {
     }
     if (!a.columns) return MRA_CUDA_OK;
     const int parts = mra_div_up((int) a.k.ne[0], STAT_CHANNELS) + mra_div_up((int) a.v.ne[0], STAT_CHANNELS);
-    const int n_group = mra_div_up(a.node.u.attn.max_len, 16 * STAT_BLOCKS);
-    const int64_t n = ((int64_t) n_group * parts * a.k.ne[2] * a.n_seq + STAT_WARPS - 1) / STAT_WARPS;
+    const int n_part = mra_div_up(a.node.u.attn.max_len, MRA_KEY_BLOCK * STAT_BLOCKS);
+    const int64_t n = ((int64_t) n_part * parts * a.k.ne[2] * a.n_seq + STAT_WARPS - 1) / STAT_WARPS;
     if (n > INT32_MAX) return MRA_CUDA_UNSUPPORTED;
-    return MRA_LAUNCH(pack_stat<T>, dim3((unsigned) n), dim3(STAT_WARPS * MRA_WARP), 0, stream, a, n_group);
+    return MRA_LAUNCH(pack_stat<T>, dim3((unsigned) n), dim3(STAT_WARPS * MRA_WARP), 0, stream, a, n_part);
 }
 
 int mra_cuda_pack(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
+    (void) n_src;
     struct attn_args a;
-    const int rc = mra_cuda_attn_args(
-        &a, p, p->u.attn.frame == MRA_PLAN_COLUMNS, NULL, NULL, &src[0], &src[1], &dst, n_src > 2 ? &src[2] : NULL);
+    const int rc = mra_cuda_attn_args(&a, p, p->u.attn.frame == MRA_PLAN_COLUMNS, NULL, NULL, &src[0], &src[1], &dst,
+        mra_tensor_source(p, MRA_SRC_LENGTHS, src));
     if (rc != MRA_CUDA_OK) return rc;
     return src[0].type == MRA_TENSOR_F16 ? pack<half>(a, stream) : pack<float>(a, stream);
 }

@@ -74,14 +74,14 @@ int mra_cuda_pool(
     struct pool_args a = {};
     a.x = strided_of(x);
     a.dst = (float *) dst.data;
-    a.len = lengths_of(p->flags & MRA_HAS_LENGTHS ? &src[1] : nullptr, x.ne[3]);
+    a.len = lengths_of(mra_tensor_source(p, MRA_SRC_LENGTHS, src), x.ne[3]);
     a.d = (int) x.ne[0];
     a.n = (int) x.ne[1];
     a.n_head = (int) x.ne[2];
     a.n_block = (int) dst.ne[1];
     a.block = p->u.pool.block;
-    a.kind = p->u.pool.pool;
-    a.keys = p->flags & MRA_KEYS;
+    a.kind = p->u.pool.kind;
+    a.keys = p->flags & MRA_FLAG_KEYS;
     a.aligned = (((uintptr_t) x.data | x.nb[1] | x.nb[2] | x.nb[3]) & (f16 ? 7 : 15)) == 0;
     a.per_row = 1;
     while (a.per_row < THREADS && a.per_row * 4 < a.d) a.per_row *= 2;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "../device-pack.h"
-#include "../node-params.h"
 #include "common.cuh"
 
 // rows of F16, 16-byte aligned: that of token t, head h, batch b at data + t*token + h*head + b*batch
@@ -15,7 +14,7 @@ struct attn_args {
     struct mra_tensor q, k, v, dst;
     struct mra_tensor lengths, cells, state; // data NULL: none
     struct half_rows kh, vh;
-    struct mra_node node; // the attn node's parameters; of a sparse node only its flags
+    struct mra_node node; // the attn node's parameters; of a block_sparse_attn node only its flags
     bool columns;         // is the frame columns? else exact
     int n_seq;
     float scale; // times log2(e)
@@ -26,8 +25,6 @@ struct attn_args {
     char * mem; // the pack node's data, aligned
 };
 
-#define MRA_LOG2E 1.44269504f
-
 struct sequence {
     int first, batch;             // its tokens in the tensors
     int n_rows;                   // of the output, valid or not
@@ -36,11 +33,11 @@ struct sequence {
     struct mra_columns_plan plan; // where not exact
 };
 
-// Sequence s, made harmless whatever the lengths or starts hold.
+// Sequence s, cut to what the tensors hold: lengths and starts are data.
 MRA_DEVICE struct sequence sequence_of(const struct attn_args & a, int s) {
     struct sequence r;
     const int n_max = (int) a.k.ne[1];
-    if (a.node.flags & MRA_IS_STARTS) {
+    if (a.node.flags & MRA_FLAG_STARTS) {
         const int32_t * start = (const int32_t *) a.lengths.data;
         const int lo = min(max(start[s], 0), n_max), hi = min(start[s + 1], n_max);
         r.first = lo;
@@ -57,7 +54,7 @@ MRA_DEVICE struct sequence sequence_of(const struct attn_args & a, int s) {
     }
     r.exact = true;
     if (a.columns && r.n_k > 0) {
-        r.plan = mra_plan_columns(a.node.u.attn.budget, a.node.u.attn.m1, a.node.u.attn.m2, a.node.u.attn.block, r.n_k);
+        r.plan = mra_attn_plan(&a.node.u.attn, r.n_k);
         r.exact = r.plan.exact;
     }
     return r;
@@ -65,7 +62,7 @@ MRA_DEVICE struct sequence sequence_of(const struct attn_args & a, int s) {
 
 // key blocks of sequence s start at this one of all
 MRA_DEVICE int64_t first_block(const struct attn_args & a, const struct sequence & q, int s) {
-    return ((int64_t) q.batch * a.k.ne[1] + q.first) / 16 + s;
+    return ((int64_t) q.batch * a.k.ne[1] + q.first) / MRA_KEY_BLOCK + s;
 }
 
 MRA_DEVICE const char * row_at(const struct half_rows & x, const struct sequence & s, int head, int t) {

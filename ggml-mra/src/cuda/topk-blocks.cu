@@ -7,33 +7,34 @@
 enum { MAX_WARPS = 32 };
 
 struct topk_args {
-    struct mra_node p;
+    struct mra_topk_blocks_node p;
     struct level level;
     int32_t * dst; // lists, `stride` apart
-    int64_t stride, cap;
+    int64_t stride;
     int n_head;
 };
 
 // a row of cells with what its keys need
 struct key_row {
-    struct cell_row cells;
+    struct mra_cell_row cells;
     int x;
     float max;
 };
 
 // sort key of candidate t, 0: never taken; cells that more priors name first, then by score, less the row's maximum
-MRA_DEVICE uint32_t key_at(const struct key_row & r, const struct mra_node & p, int t, int * col) {
+MRA_DEVICE uint32_t key_at(const struct key_row & r, const struct mra_topk_blocks_node & p, int t, int * col) {
     float s;
-    if (!candidate(r.cells, t, col, &s)) return 0;
+    *col = mra_cell_at(&r.cells, t, &s);
+    if (*col < 0) return 0;
     s -= r.max;
-    const int first_n = p.u.topk_blocks.first_n, diag_n = p.u.topk_blocks.diag_n;
+    const int first_n = p.first_n, diag_n = p.diag_n;
     if (first_n || diag_n) s = mra_named_key(s, mra_square_priors(first_n, diag_n, r.x, *col));
     return select_key(s);
 }
 
 // adds byte `shift` of the keys that begin with `prefix` to bins; one warp
 MRA_DEVICE void count_keys(
-    int * bins, const struct key_row & r, const struct mra_node & p, int shift, uint32_t prefix) {
+    int * bins, const struct key_row & r, const struct mra_topk_blocks_node & p, int shift, uint32_t prefix) {
     int col;
     for (int t = threadIdx.x % MRA_WARP; t < r.cells.n; t += MRA_WARP) {
         const uint32_t key = key_at(r, p, t, &col);
@@ -52,7 +53,8 @@ MRA_DEVICE void clear_bins(int * bins) {
 }
 
 // of one row, by one warp
-MRA_DEVICE struct threshold row_threshold(const struct key_row & r, const struct mra_node & p, int m, int * bins) {
+MRA_DEVICE struct threshold row_threshold(
+    const struct key_row & r, const struct mra_topk_blocks_node & p, int m, int * bins) {
     struct threshold th = { 0, mra_min(m, r.cells.n) };
     if (th.left <= 0) return { ~0u, 0 };
     for (int shift = 24; shift >= 0; shift -= 8) {
@@ -69,7 +71,7 @@ MRA_DEVICE struct threshold row_threshold(const struct key_row & r, const struct
 // of all rows, by the block; bins: SELECT_BINS of each warp, total: of all
 template <class F>
 MRA_DEVICE struct threshold head_threshold(
-    const F & row, const struct mra_node & p, int rows, int64_t m, int * bins, int * total) {
+    const F & row, const struct mra_topk_blocks_node & p, int rows, int64_t m, int * bins, int * total) {
     const int warp = threadIdx.x / MRA_WARP, n_warp = blockDim.x / MRA_WARP;
     struct threshold th = { 0, 0 };
     if (m <= 0 || rows == 0) return { ~0u, 0 };
@@ -97,7 +99,7 @@ MRA_DEVICE struct threshold head_threshold(
 }
 
 // keys of a row above and equal to a threshold; one warp
-MRA_DEVICE int2 count_row(const struct key_row & r, const struct mra_node & p, uint32_t threshold) {
+MRA_DEVICE int2 count_row(const struct key_row & r, const struct mra_topk_blocks_node & p, uint32_t threshold) {
     int2 n = make_int2(0, 0);
     int col;
     for (int t = threadIdx.x % MRA_WARP; t < r.cells.n; t += MRA_WARP) {
@@ -110,7 +112,7 @@ MRA_DEVICE int2 count_row(const struct key_row & r, const struct mra_node & p, u
 
 // writes the columns of a row that are above the threshold, and the first `left` of those equal to it; one warp
 MRA_DEVICE void take_row(
-    int32_t * id, const struct key_row & r, const struct mra_node & p, uint32_t threshold, int left) {
+    int32_t * id, const struct key_row & r, const struct mra_topk_blocks_node & p, uint32_t threshold, int left) {
     const int lane = threadIdx.x % MRA_WARP;
     const uint32_t below = (1u << lane) - 1;
     for (int t0 = 0; t0 < r.cells.n; t0 += MRA_WARP) {
@@ -126,11 +128,10 @@ MRA_DEVICE void take_row(
     }
 }
 
-MRA_DEVICE float row_max(const struct cell_row & r) {
+MRA_DEVICE float row_max(const struct mra_cell_row & r) {
     float max = -INFINITY, s;
-    int col;
     for (int t = threadIdx.x % MRA_WARP; t < r.n; t += MRA_WARP)
-        if (candidate(r, t, &col, &s) && s > max) max = s;
+        if (mra_cell_at(&r, t, &s) >= 0 && s > max) max = s;
     return mra_warp_max(max);
 }
 
@@ -144,12 +145,12 @@ __global__ void __launch_bounds__(MAX_WARPS * MRA_WARP) topk_kernel(const struct
     const int head = blockIdx.x % a.n_head, batch = blockIdx.x / a.n_head;
     const int warp = threadIdx.x / MRA_WARP, lane = threadIdx.x % MRA_WARP, n_warp = blockDim.x / MRA_WARP;
     const struct level & l = a.level;
-    const struct mra_len len = length_at(l.len, batch, l.n_q, l.n_k);
-    const int rows = mra_div_up(len.n_q, l.h);
+    const struct mra_len len = length_at(l, batch);
+    const int rows = mra_div_up(len.n_q, l.cells.h);
     const bool by_row = a.p.rule == MRA_PLAN_ROW, by_max = a.p.rule == MRA_PLAN_ROWMAX;
     int32_t *list = a.dst + blockIdx.x * a.stride, *id = list + l.n_bq + 1;
 
-    if (threadIdx.x == 0) plan[0] = mra_plan_topk_blocks(&a.p, len); // doubles, which many devices have few units for
+    if (threadIdx.x == 0) plan[0] = mra_topk_count(&a.p, len); // doubles, which many devices have few units for
     // until offsets are written, their place holds the maxima of the rows
     for (int x = warp; by_max && x < rows; x += n_warp) {
         const float max = row_max(cells_of(l, x, head, batch, len));
@@ -163,7 +164,7 @@ __global__ void __launch_bounds__(MAX_WARPS * MRA_WARP) topk_kernel(const struct
     };
     const int64_t count = plan[0];
     struct threshold th = { ~0u, 0 };
-    if (!by_row) th = head_threshold(row, a.p, rows, count < a.cap ? count : a.cap, bins, total);
+    if (!by_row) th = head_threshold(row, a.p, rows, count < a.p.cap ? count : a.p.cap, bins, total);
 
     int64_t n_out = 0; // by all rows of earlier rounds
     for (int x0 = 0, round = 0; x0 < l.n_bq; x0 += n_warp, round ^= 1) {
@@ -180,9 +181,9 @@ __global__ void __launch_bounds__(MAX_WARPS * MRA_WARP) topk_kernel(const struct
         int64_t first = n_out + __shfl_sync(MRA_ALL_LANES, before, warp);
         int take = __shfl_sync(MRA_ALL_LANES, of.x + quota, warp),
             left = by_row ? th.left : __shfl_sync(MRA_ALL_LANES, quota, warp);
-        if (first + take > a.cap) { // the list is full: the best of this row that still fit
-            first = first < a.cap ? first : a.cap;
-            take = (int) (a.cap - first);
+        if (first + take > a.p.cap) { // the list is full: the best of this row that still fit
+            first = first < a.p.cap ? first : a.p.cap;
+            take = (int) (a.p.cap - first);
             th = row_threshold(r, a.p, take, bins + warp * SELECT_BINS);
             left = th.left;
         }
@@ -191,7 +192,7 @@ __global__ void __launch_bounds__(MAX_WARPS * MRA_WARP) topk_kernel(const struct
         th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's
         n_out += mra_warp_sum(of.x + quota);
     }
-    if (threadIdx.x == 0) list[l.n_bq] = (int32_t) (n_out < a.cap ? n_out : a.cap);
+    if (threadIdx.x == 0) list[l.n_bq] = (int32_t) (n_out < a.p.cap ? n_out : a.p.cap);
 }
 
 bool mra_cuda_supports_topk_blocks(
@@ -205,21 +206,15 @@ bool mra_cuda_supports_topk_blocks(
 int mra_cuda_topk_blocks(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     (void) n_src;
-    int at = 1;
-    const struct mra_tensor & scores = src[0];
-    const struct mra_tensor *parents = next_source(p, MRA_HAS_PARENTS, src, &at),
-                            *lengths = next_source(p, MRA_HAS_LENGTHS, src, &at);
-    const int64_t n_task = scores.ne[2] * scores.ne[3];
+    const struct mra_tensor &scores = src[0], *parents = mra_tensor_source(p, MRA_SRC_PARENTS, src),
+                            *lengths = mra_tensor_source(p, MRA_SRC_LENGTHS, src);
+    const int64_t n_list = scores.ne[2] * scores.ne[3];
     struct topk_args a = {};
-    a.p = *p;
-    a.level = level_of(
-        p->u.topk_blocks.shape, p->u.topk_blocks.n_q, p->u.topk_blocks.n_k, &scores, parents, lengths, scores.ne[3]);
+    a.p = p->u.topk_blocks;
+    a.level = level_of(a.p.level, &scores, parents, lengths, scores.ne[3]);
     a.dst = (int32_t *) dst.data;
-    a.stride = (dst.ne[0] -
-                   p->u.topk_blocks.slots * mra_topk_blocks_keys(p->rule, scores.ne[0] * scores.ne[1], a.level.n_bk)) /
-        n_task;
-    a.cap = a.stride - MRA_TOPK_SLACK - a.level.n_bq - 1;
+    a.stride = mra_topk_layout_of(&a.p, n_list, scores.ne[0] * scores.ne[1]).stride;
     a.n_head = (int) scores.ne[2];
     const int n_warp = mra_min(a.level.n_bq, MAX_WARPS);
-    return MRA_LAUNCH(topk_kernel, (unsigned) n_task, n_warp * MRA_WARP, n_warp * SELECT_BINS * sizeof(int), stream, a);
+    return MRA_LAUNCH(topk_kernel, (unsigned) n_list, n_warp * MRA_WARP, n_warp * SELECT_BINS * sizeof(int), stream, a);
 }

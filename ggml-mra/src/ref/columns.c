@@ -81,7 +81,7 @@ static void coarse(const struct mra_attn_head * a, const struct cell * blocks, c
         *max = *sum = NAN;
         return;
     }
-    if (a->sparse) return;
+    if (a->finest_only) return;
     for (int j = 0; j < n_key; j++)
         if (!keys[j].taken) *max = fmax(*max, keys[j].s);
     for (int y = 0; y < nb; y++)

@@ -16,7 +16,8 @@ void mra_ref_pool(float * dst, struct mra_rows x, int d, int n_valid, int block,
             }
             if (nan) lo = hi = NAN;
             const double mean = sum / (end - b * block);
-            dst[(b - b0) * (int64_t) d + c] = end <= b * block ? 0 : (float) (kind == 0 ? mean : kind == 1 ? lo : hi);
+            const double value = kind == MRA_POOL_KIND_MEAN ? mean : kind == MRA_POOL_KIND_MIN ? lo : hi;
+            dst[(b - b0) * (int64_t) d + c] = end <= b * block ? 0 : (float) value;
         }
     }
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One contender in a process of its own, driven by bench_peers.py: the protocol of mra-bench model --worker.
 
-    python docs/peers_worker.py torch-fp32|torch-int8|llama MODEL TOKENS THREADS
+    python docs/scripts/peers_worker.py torch-fp32|torch-int8|llama MODEL TOKENS THREADS
 
 Standard input has a job per line, {"ids": [...]}; standard output first says what runs, then {"seconds", "peak_mb", "embedding"} per
 job: the mean of the last hidden states. TOKENS: the length that memory is set up for.

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """The same RoBERTa-base-shaped model in PyTorch, llama.cpp and ggml-mra, taking turns on this machine.
 
-    python3 docs/bench_peers.py build            # or: make bench-peers
-    python3 docs/bench_peers.py build -n 512 --only ours,torch-int8
+    python3 docs/scripts/bench_peers.py build            # or: make bench-peers
+    python3 docs/scripts/bench_peers.py build -n 512 --only ours,torch-int8
 
-Everything it needs is put under BUILD/peers: a venv with docs/peers-requirements.txt, a model with random weights. First all
+Everything it needs is put under BUILD/peers: a venv with docs/scripts/peers-requirements.txt, a model with random weights. First all
 contenders must compute the same embedding: a cosine to PyTorch's float one below the limit ends the run. Then they take turns,
 each in a process that stays alive, so loading is not timed. Writes docs/peers.jsonl, docs/peers.md and docs/peers.svg, or elsewhere with -o.
 """
@@ -23,7 +23,8 @@ import venv
 from dataclasses import dataclass, field
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parent
+SCRIPTS = Path(__file__).resolve().parent
+DOCS = SCRIPTS.parent
 ROOT = DOCS.parent
 FIRST_ID = 10  # below are special tokens: RoBERTa in PyTorch does not count padding as a position
 
@@ -64,9 +65,9 @@ def run(*command) -> None:
 
 def prepare_venv(folder: Path) -> Path:
     python = folder / "bin" / "python"
-    wanted, stamp = DOCS / "peers-requirements.txt", folder / "installed.txt"
+    wanted, stamp = SCRIPTS / "peers-requirements.txt", folder / "installed.txt"
     if not stamp.exists() or stamp.read_text() != wanted.read_text():
-        print(f"installing docs/peers-requirements.txt into {folder} (several GB; llama.cpp is compiled)", file=sys.stderr)
+        print(f"installing docs/scripts/peers-requirements.txt into {folder} (several GB; llama.cpp is compiled)", file=sys.stderr)
         venv.create(folder, with_pip=True)
         run(python, "-m", "pip", "install", "-q", "-r", wanted)
         stamp.write_text(wanted.read_text())
@@ -105,7 +106,7 @@ def start(c: Contender, python: Path, build: Path, models: dict, n: int, threads
     if c.key == "ours":
         command = [build / "bin/mra-bench", "model", "-m", models[c.key], "-t", threads, "--worker"]
     else:
-        command = [python, DOCS / "peers_worker.py", c.key, models[c.key], n, threads]
+        command = [python, SCRIPTS / "peers_worker.py", c.key, models[c.key], n, threads]
     env = dict(os.environ, HF_HUB_OFFLINE="1", OMP_NUM_THREADS=str(threads), TOKENIZERS_PARALLELISM="false")
     c.process = subprocess.Popen([str(x) for x in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
     c.about = read_answer(c, seconds).get("about", "ggml-mra")
@@ -197,7 +198,7 @@ def machine(threads: int) -> dict:
 
 
 def table(m: dict, rows: list) -> str:
-    out = ["<!-- written by docs/bench_peers.py -->", f"{m['cpu']} ({', '.join(m['flags'])}), {m['threads']} threads.", ""]
+    out = ["<!-- written by docs/scripts/bench_peers.py -->", f"{m['cpu']} ({', '.join(m['flags'])}), {m['threads']} threads.", ""]
     out += ["| tokens | | seconds | best | tokens/s | ours is faster by | peak memory | cosine to PyTorch float |", "|---:|---|---:|---:|---:|---:|---:|---:|"]
     for r in rows:
         cos = "" if r["cosine"] is None else f"{r['cosine']:.4f}"
@@ -208,18 +209,15 @@ def table(m: dict, rows: list) -> str:
 
 
 def write_results(folder: Path, m: dict, rows: list) -> None:
-    from plot_attn import draw
+    from plot_peers import draw
 
     text = table(m, rows)
     print(text)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "peers.jsonl").write_text("".join(json.dumps({**r, **m}) + "\n" for r in rows))
+    rows = [{**r, **m} for r in rows]
+    (folder / "peers.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
     (folder / "peers.md").write_text(text)
-    data = {}
-    for r in rows:
-        name = "ggml-mra, w = 1/8 to 1/16" if "w = " in r["contender"] else r["contender"]
-        data.setdefault(name, []).append((r["n"], 1000 * r["seconds"]))
-    (folder / "peers.svg").write_text(draw(f"A whole model of RoBERTa-base's shape, {m['cpu']}, {m['threads']} threads", data) + "\n")
+    (folder / "peers.svg").write_text(draw(rows) + "\n")
 
 
 def numbers(text: str) -> list:

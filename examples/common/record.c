@@ -1,0 +1,113 @@
+// A record from a line, a JSON value or a row of CSV.
+#include "record.h"
+#include "csv.h"
+#include "json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void record_free(struct record * r) {
+    free(r->id);
+    free(r->text);
+    free(r->pair);
+    memset(r, 0, sizeof(*r));
+}
+
+void record_fail(struct record * r, enum mra_status st, const char * why) {
+    r->status = st;
+    snprintf(r->error, sizeof(r->error), "%s", why);
+}
+
+static char * copy(const char * s, size_t n) {
+    char * p = malloc(n + 1);
+    if (!p) return NULL;
+    memcpy(p, s, n);
+    p[n] = 0;
+    return p;
+}
+
+void record_from_text(struct record * r, const char * text, size_t n) {
+    if (memchr(text, 0, n)) {
+        record_fail(r, MRA_ERR_FORMAT, "a NUL byte: not text");
+        return;
+    }
+    r->text = copy(text, n);
+    r->n_text = n;
+    if (!r->text) record_fail(r, MRA_ERR_MEMORY, "out of memory");
+}
+
+static bool is_given(struct json_span v) { return v.s && !(v.n == 4 && memcmp(v.s, "null", 4) == 0); }
+
+void record_from_json(struct record * r, const char * value, size_t n, const char * column) {
+    const char * const keys[] = { "id", column ? column : "text", "text_pair" };
+    struct json_span v[3];
+    struct mra_error err;
+    char why[256];
+    if (json_object(value, n, keys, v, 3, &err) != MRA_OK) {
+        record_fail(r, MRA_ERR_FORMAT, err.msg);
+        return;
+    }
+    const bool has_id = is_given(v[0]), has_pair = is_given(v[2]);
+    if (has_id && !json_is_string(v[0]) && !json_is_integer(v[0])) {
+        record_fail(r, MRA_ERR_FORMAT, "\"id\" is neither a string nor a whole number");
+        return;
+    }
+    if (has_id && !json_is_utf8(v[0])) { // it is written as it came
+        record_fail(r, MRA_ERR_FORMAT, "\"id\" is not UTF-8");
+        return;
+    }
+    if (has_id) r->id = copy(v[0].s, v[0].n);
+    if (!json_is_string(v[1])) {
+        snprintf(why, sizeof(why), v[1].s ? "\"%.100s\" is not a string" : "there is no \"%.100s\"", keys[1]);
+        record_fail(r, MRA_ERR_FORMAT, why);
+        return;
+    }
+    if (has_pair && !json_is_string(v[2])) {
+        record_fail(r, MRA_ERR_FORMAT, "\"text_pair\" is not a string");
+        return;
+    }
+    r->text = json_unquote(v[1], &r->n_text);
+    if (has_pair) r->pair = json_unquote(v[2], &r->n_pair);
+    if (!r->text || (has_pair && !r->pair) || (has_id && !r->id)) record_fail(r, MRA_ERR_MEMORY, "out of memory");
+}
+
+void record_from_element(struct record * r, const char * value, size_t n, const char * column) {
+    struct mra_error err;
+    if (n == 0 || value[0] != '"') {
+        if (n > 0 && value[0] == '{') record_from_json(r, value, n, column);
+        else record_fail(r, MRA_ERR_FORMAT, "neither a string nor an object");
+        return;
+    }
+    if (json_check(value, n, &err) != MRA_OK) {
+        record_fail(r, MRA_ERR_FORMAT, err.msg);
+        return;
+    }
+    r->text = json_unquote((struct json_span) { value, n }, &r->n_text);
+    if (!r->text) record_fail(r, MRA_ERR_MEMORY, "out of memory");
+}
+
+void record_from_row(
+    struct record * r, const char * row, size_t n, char delimiter, const struct csv_columns * columns) {
+    struct csv_row c;
+    struct mra_error err;
+    if (csv_parse(&c, row, n, delimiter, &err) != MRA_OK) {
+        record_fail(r, err.code, err.msg);
+        return;
+    }
+    if (c.n != columns->n) {
+        char why[128];
+        snprintf(why, sizeof(why), "%d fields, the first row has %d", c.n, columns->n);
+        record_fail(r, MRA_ERR_FORMAT, why);
+    } else {
+        const int id = columns->id, pair = columns->pair;
+        if (id >= 0) r->id = json_quote(c.fields[id], c.sizes[id]);
+        record_from_text(r, c.fields[columns->text], c.sizes[columns->text]);
+        if (pair >= 0) {
+            r->pair = copy(c.fields[pair], c.sizes[pair]);
+            r->n_pair = c.sizes[pair];
+        }
+        if ((id >= 0 && !r->id) || (pair >= 0 && !r->pair)) record_fail(r, MRA_ERR_MEMORY, "out of memory");
+    }
+    csv_free(&c);
+}

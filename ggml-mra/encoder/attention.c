@@ -1,0 +1,64 @@
+// Exact attention, or the settings of the model or of the context: exact(n) = asked for, or n <= MRA_AUTO_EXACT, or the
+// settings cover every pair of n tokens.
+#include "attention.h"
+
+#include <stdio.h>
+
+static bool uses_its_own(const struct mra_model * m, const struct mra_context_params * p) {
+    return p->attention == MRA_ATTENTION_AUTO && m->info.has_mra;
+}
+
+struct mra_attn_params mra_attention_approximate(const struct mra_model * m, const struct mra_context_params * p) {
+    struct mra_attn_params attn = uses_its_own(m, p) ? m->info.attn : p->attn;
+    if (m->info.has_mra && !(attn.scale > 0)) attn.scale = m->info.attn.scale;
+    attn.n_threads = p->n_threads;
+    return attn;
+}
+
+struct mra_attn_params mra_attention_exact(const struct mra_model * m, const struct mra_context_params * p) {
+    const struct mra_attn_params own = mra_attention_approximate(m, p);
+    struct mra_attn_params exact = mra_attn_params_exact();
+    exact.scale = own.scale;
+    exact.n_threads = own.n_threads;
+    return exact;
+}
+
+// a square frame whose fixed number of cells reaches all of them
+static bool refines_all(const struct mra_attn_params * attn, int n) {
+    if (attn->frame != MRA_FRAME_SQUARE || attn->counts[0] < 0 || attn->rule == MRA_RULE_ROW || attn->sizes[1] != 1)
+        return false;
+    const int64_t n_blocks = (n + attn->sizes[0] - 1) / attn->sizes[0];
+    return attn->counts[0] >= n_blocks * n_blocks;
+}
+
+bool mra_attention_is_exact(const struct mra_model * m, const struct mra_context_params * p, int n) {
+    const struct mra_attn_params attn = mra_attention_approximate(m, p);
+    if (p->attention == MRA_ATTENTION_EXACT || attn.frame == MRA_FRAME_EXACT || refines_all(&attn, n)) return true;
+    if (p->attention == MRA_ATTENTION_MRA || m->info.has_mra) return false;
+    return n <= MRA_AUTO_EXACT || mra_attn_work(&attn, n, n) >= 1;
+}
+
+static void describe(struct mra_attention_choice * c) {
+    char frame[32] = "columns";
+    size_t at = 0;
+    for (int i = 0; c->attn.frame == MRA_FRAME_SQUARE && i < MRA_MAX_LEVELS && c->attn.sizes[i] > 0; i++)
+        at += (size_t) snprintf(frame + at, sizeof(frame) - at, "%s%d", i ? "," : "", c->attn.sizes[i]);
+    if (c->exact) snprintf(c->text, sizeof(c->text), "exact");
+    else if (c->trained) snprintf(c->text, sizeof(c->text), "%s, as trained", frame);
+    else if (c->attn.counts[0] >= 0) snprintf(c->text, sizeof(c->text), "%s, fixed counts", frame);
+    else snprintf(c->text, sizeof(c->text), "%s, budget %.4g", frame, (double) c->attn.budget);
+}
+
+struct mra_attention_choice mra_attention_of(
+    const struct mra_model * m, const struct mra_context_params * params, int n_tokens) {
+    struct mra_attention_choice c = { 0 };
+    if (!m || n_tokens < 1) return c;
+    const struct mra_context_params p = params ? *params : mra_context_params_default();
+    c.exact = mra_attention_is_exact(m, &p, n_tokens);
+    c.trained = !c.exact && uses_its_own(m, &p);
+    c.attn = c.exact ? mra_attention_exact(m, &p) : mra_attention_approximate(m, &p);
+    const double work = c.exact ? 1 : mra_attn_work(&c.attn, n_tokens, n_tokens);
+    c.work = work < 1 ? work : 1;
+    describe(&c);
+    return c;
+}

@@ -1,0 +1,10 @@
+// Which attention a sequence gets: of the model, of the settings and of its length, never of its neighbours.
+#pragma once
+
+#include "model.h"
+
+// What is not exact uses these settings, whatever the length of a sequence.
+struct mra_attn_params mra_attention_approximate(const struct mra_model * m, const struct mra_context_params * p);
+// What is exact: the same scale and threads.
+struct mra_attn_params mra_attention_exact(const struct mra_model * m, const struct mra_context_params * p);
+bool mra_attention_is_exact(const struct mra_model * m, const struct mra_context_params * p, int n_tokens);

@@ -1,0 +1,23 @@
+// One pass of mra_encode: a few sequences, end to end, through one graph.
+#pragma once
+
+#include "context.h"
+
+// A request, as long as it lasts.
+struct mra_job {
+    struct mra_context * ctx;
+    const struct mra_seq * seqs; // [n_seq]
+    int n_seq;
+    const struct mra_output * want;
+    enum mra_pooling pooling; // not DEFAULT
+    int64_t n_cols;           // of the model's rows
+    int64_t n_dims;           // of the result's rows, at most n_cols
+    int * order;              // [n_order] sequences in the order they are computed, exact ones first
+    int n_order, n_exact;
+    int64_t * first_row; // [n_seq] TOKENS: row of the result of each sequence's first token
+    int32_t * start;     // [n_seq] first token within the pass, -1: not in it
+};
+
+// Computes sequences order[a .. b) with one kind of attention; their rows go to ctx->out.
+enum mra_status mra_pass_run(
+    struct mra_job * j, int a, int b, const struct mra_attn_params * attn, struct mra_error * err);
