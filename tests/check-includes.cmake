@@ -23,10 +23,10 @@ endfunction()
 
 set(std "(assert|cpuid|ctype|errno|fcntl|float|immintrin|arm_neon|inttypes|limits|locale|math|pthread|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|unistd|sys/[a-z]+)\\.h")
 check(ggml-mra/src/ref "^(${std}|common\\.h|\\.\\./kernels\\.h)$")
-check(ggml-mra/src/cpu "^(${std}|(vec|lanes)\\.h|[a-z0-9-]+\\.inc|\\.\\./kernels\\.h)$")
+check(ggml-mra/src/cpu "^(${std}|(vec|lanes|int8-lanes)\\.h|[a-z0-9-]+\\.inc|\\.\\./kernels\\.h)$")
 set(cuda "(cstddef|cstdint)|cuda_(fp16|runtime|runtime_api)\\.h|cuda(-host)?\\.h|[a-z-]+\\.cuh|\\.\\./(device-pack|node-params|plan)\\.h")
 check(ggml-mra/src/cuda "^(${std}|${cuda})$")
-check(ggml-mra/src     "^(${std}|${cuda}|ggml[a-z-]*\\.h|mra-error\\.h|backend\\.h|node\\.h|node-params\\.h|device-pack\\.h|plan\\.h|cuda/cuda\\.h|kernels\\.h|common\\.h|\\.\\./kernels\\.h|(vec|lanes)\\.h|[a-z0-9-]+\\.inc)$")
+check(ggml-mra/src     "^(${std}|${cuda}|ggml[a-z-]*\\.h|mra-error\\.h|backend\\.h|node\\.h|node-params\\.h|device-pack\\.h|plan\\.h|cuda/cuda\\.h|kernels\\.h|int8\\.h|common\\.h|\\.\\./kernels\\.h|(vec|lanes|int8-lanes)\\.h|[a-z0-9-]+\\.inc)$")
 check(ggml-mra/include "^(${std}|ggml[a-z-]*\\.h|mra-(error|encoder|tokenizer)\\.h)$")
 check(ggml-mra/encoder "^(${std}|sched\\.h|utf8proc\\.h|gguf\\.h|ggml[a-z-]*\\.h|mra-(error|encoder|tokenizer)\\.h|(charsmap|context|gguf-file|graph|model|tokenizer-impl|trie|utf8)\\.h)$")
 # structs that may change with any version of ggml: one file knows them
