@@ -8,7 +8,7 @@ ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
 rm -rf "$work"; mkdir -p "$work"
 cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE=Release -DGGML_MRA_KERNEL_OPT=-O1 >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-cmake --build "$work/build" -j 2 --target test-ops test-attn test-golden test-sched test-errors test-linear >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+cmake --build "$work/build" -j 2 --target test-ops test-attn test-golden test-sched test-errors test-linear test-int8 >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 
 caught=0; survived=0
 while IFS='|' read test file from to; do # \| is a bar of the source
@@ -53,6 +53,20 @@ test-attn   |pack.c|if (ith == 0) atomic_store_explicit|if (0) atomic_store_expl
 test-attn   |node.c|lq = n_q == n_k ? lk : r.n_q;|lq = r.n_q;
 test-golden |cpu/columns.inc|w->x0 + i, w->x0 + i + 1);|w->x0, w->x0 + 1);
 test-golden |mra-attn.c|(uint16_t) (i ? 0 : a->first_n)|0
+test-int8   |cpu/int8-query.inc|sum * -KEY_BIAS|sum * (1 - KEY_BIAS)
+test-int8   |cpu/int8-query.inc|<= limit) << i|<= limit * 1e30f) << i
+test-int8   |cpu/int8-query.inc|state[a->dv] - dot * a->scale|state[a->dv]
+test-int8   |cpu/int8-query.inc|state[c] / p->v_factor[c]|state[c] * p->mean[0]
+test-int8   |cpu/int8-attn.inc|v_load(s->q_scale + (n0 + n) * VL), v_log2)|v_load(s->q_scale + (n0 + n) * VL), v_set1(0))
+test-int8   |cpu/int8-attn.inc|v_store(t + j * H + i, v_set1(-INFINITY))|(void) 0
+test-int8   |cpu/int8-attn.inc|v_load(s->o + c * H + n) * f);|v_load(s->o + c * H + n));
+test-int8   |cpu/int8-attn.inc|* f * v_set1(p->v_factor[c + m])|* f
+test-int8   |cpu/int8-attn.inc|k->idx[j + i] * DV) + c|k->idx[j] * DV) + c
+test-int8   |cpu/int8-pack.inc|(lanes * r + l) * WORD|(V_STEP * l + r) * WORD
+test-int8   |cpu/int8-pack.inc|most * 0x1p-12f));|0));
+test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
+test-int8   |cpu/int8-pack.inc|a <= b \|\| b != b ? b : a|a <= b ? b : a
+test-int8   |cpu/int8.c|first += run;|
 test-linear |cpu/linear.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
 test-linear |cpu/linear.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
 test-linear |cpu/linear.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
