@@ -43,8 +43,9 @@ set(cuda_sdk "cuda_(fp16|runtime|runtime_api)\\.h|cuda-host\\.h")
 
 # from the bottom up: numbers, cells, kernels; what a node carries, what a device keeps; nodes, checks, the pack, operators
 check_src(plan.h        "none")
+check_src(int8.h        "none")
 check_src(cells.h       "plan\\.h")
-check_src(kernels.h     "plan\\.h")
+check_src(kernels.h     "int8\\.h|plan\\.h")
 check_src(node-params.h "cells\\.h")
 check_src(device-pack.h "node-params\\.h")
 check_src(node.h        "ggml-mra\\.h|kernels\\.h|node-params\\.h")
@@ -65,14 +66,14 @@ check_files("${std}|checks\\.h|op-pack\\.h" ${ops})
 # no file of src is left out above
 file(GLOB all RELATIVE ${ROOT}/ggml-mra/src ${ROOT}/ggml-mra/src/*.[ch])
 foreach(file ${all})
-    if (NOT file MATCHES "^(plan|cells|kernels|node-params|device-pack|node|checks|op-pack|backend)\\.h$" AND
+    if (NOT file MATCHES "^(plan|int8|cells|kernels|node-params|device-pack|node|checks|op-pack|backend)\\.h$" AND
             NOT file MATCHES "^(op-[a-z-]+|node|checks|params|error|backend|backend-none|exec-cuda)\\.c$")
         set(bad "${bad}\n  ggml-mra/src/${file} has no rule in check-includes.cmake")
     endif()
 endforeach()
 
 check(ggml-mra/src/ref "${std}|common\\.h|\\.\\./kernels\\.h")
-check(ggml-mra/src/cpu "${std}|(vec|lanes|x86-levels)\\.h|[a-z0-9-]+\\.inc|\\.\\./kernels\\.h")
+check(ggml-mra/src/cpu "${std}|(vec|lanes|int8-lanes|x86-levels)\\.h|[a-z0-9-]+\\.inc|\\.\\./kernels\\.h")
 check(ggml-mra/src/cuda "${std}|cstddef|cstdint|${cuda_sdk}|cuda\\.h|[a-z-]+\\.cuh|\\.\\./(device-pack|node-params)\\.h")
 check(ggml-mra/include "${std}|${ggml}|${public}")
 check(ggml-mra/encoder "${std}|utf8proc\\.h|${ggml}|${public}|[a-z0-9-]+\\.h")

@@ -9,6 +9,7 @@
 #ifdef MRA_TEST_WIDE
 extern const struct mra_kernels mra_kernels_wide;                               // isa-wide.c
 extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
+extern const struct mra_int8_kernels mra_int8_wide_bytes, mra_int8_v3_bytes;
 #endif
 
 int n_checks, n_failed;
@@ -214,11 +215,12 @@ int kernel_tables(const struct mra_kernels ** out, int max) {
 }
 
 #    ifdef MRA_TEST_WIDE
-static const struct mra_kernels * with_dense(
-    struct mra_kernels * k, const struct mra_dense_kernels * dense, const char * name) {
+static const struct mra_kernels * with_bytes(struct mra_kernels * k, const struct mra_dense_kernels * dense,
+    const struct mra_int8_kernels * int8, const char * name) {
     *k = *mra_kernels_by_name("v3");
     k->name = name;
     k->dense = *dense;
+    k->int8 = *int8;
     return k;
 }
 #    endif
@@ -231,9 +233,10 @@ int dense_tables(const struct mra_kernels ** out, int max) {
     static struct mra_kernels bytes[2];
     if (mra_kernels_by_name("v3")) {
         if (!mra_kernels_by_name("v4-vnni") && n < max)
-            out[n++] = with_dense(&bytes[0], &mra_dense_wide_bytes, "v4-vnni in halves");
+            out[n++] = with_bytes(&bytes[0], &mra_dense_wide_bytes, &mra_int8_wide_bytes, "v4-vnni in halves");
         if (!mra_kernels_by_name("v3-vnni") && n < max)
-            out[n++] = with_dense(&bytes[1], &mra_dense_v3_bytes, "v3-vnni without its instruction");
+            out[n++] = with_bytes(
+                &bytes[1], &mra_dense_v3_bytes, &mra_int8_v3_bytes, "v3-vnni without its instruction");
     }
 #    endif
     return n;

@@ -85,5 +85,5 @@ int kernel_tables(const struct mra_kernels ** out, int max);
 void kernels_best(void); // what users get: the best of the CPU, or CUDA on the host
 // tol, or what a target that multiplies in F16 may differ by
 double attn_tolerance(const struct mra_kernels * k, double tol);
-// the same, and those that differ from them in dense layers only; of the CPU
+// the same, and those that differ from them in dense layers and integer attention only; of the CPU
 int dense_tables(const struct mra_kernels ** out, int max);

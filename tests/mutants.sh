@@ -8,7 +8,7 @@ ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
 rm -rf "$work"; mkdir -p "$work"
 cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE=Release -DGGML_MRA_KERNEL_OPT=-O1 >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-cmake --build "$work/build" -j 2 --target test-ops test-attn test-golden test-sched test-errors test-linear >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+cmake --build "$work/build" -j 2 --target test-ops test-attn test-golden test-sched test-errors test-linear test-int8 >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 
 caught=0; survived=0
 while IFS='|' read test file from to; do # \| is a bar of the source

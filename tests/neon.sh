@@ -10,7 +10,7 @@ for isa in neon base neon-dot; do
     $cc -march=$march -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -c "$src/cpu/isa-$isa.c" -o "$work/$isa.o"
 done
 for test in test-kernels test-kernels-extreme; do
-    $cc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -o "$work/$test" "$1/tests/$test.c" "$src/cpu/dispatch.c" "$src"/ref/*.c \
+    $cc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -o "$work/$test" "$1/tests/$test.c" "$src/cpu/dispatch.c" "$src/cpu/int8.c" "$src"/ref/*.c \
         "$work/neon.o" "$work/base.o" "$work/neon-dot.o" -lm
 done
 command -v qemu-aarch64 >/dev/null || { echo "compiled; skipped: no qemu-aarch64 to run it (Debian: qemu-user)"; exit 77; }

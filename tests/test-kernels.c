@@ -262,6 +262,53 @@ static void test_linear(void) {
     free(scratch);
 }
 
+// attention in integers: all keys, and a list of them from a state
+static void test_int8(void) {
+    const int d = 8 * pick(1, 16), dv = 8 * pick(1, 16), n_q = pick(1, 70), n_k = pick(1, 300);
+    const enum mra_type type = pick(0, 1) ? MRA_F16 : MRA_F32;
+    const struct mra_int8_kernels * ref = kern->int8.form.w_max == mra_int8_ref_bytes.form.w_max ? &mra_int8_ref_bytes
+                                                                                                 : &mra_int8_ref_words;
+    struct block q = block_new(n_q, d, d + 8, MRA_F32), k = block_new(n_k, d, d + 24, type),
+                 v = block_new(n_k, dv, dv, type);
+    float * out[2] = { calloc((size_t) n_q * dv, 4), calloc((size_t) n_q * dv, 4) };
+    struct mra_attn_head a = { .q = q.rows, .k = k.rows, .v = v.rows, .n_q = n_q, .n_k = n_k, .d = d, .dv = dv };
+    a.scale = .1f;
+    a.ld_out = dv;
+    int32_t idx[300];
+    int n_idx = 0;
+    for (int j = 0; j < n_k; j++)
+        if (j == 0 || pick(0, 1)) idx[n_idx++] = j;
+    float state[130];
+    for (int c = 0; c < dv; c++) state[c] = gauss();
+    state[dv] = gauss();
+    state[dv + 1] = 3;
+    void * scratch = aligned_alloc(64, MRA_INT8_SCRATCH);
+    for (int list = 0; list < 2; list++) {
+        const int rows = list ? MRA_INT8_GATHER : MRA_INT8_ROWS;
+        uint32_t left[2] = { 0, 0 };
+        for (int t = 0; t < 2; t++) {
+            const struct mra_int8_kernels * kt = t ? ref : &kern->int8;
+            void * mem = aligned_alloc(64, MRA_ROUND_UP(mra_int8_pack_size(d, dv, n_k, kt->bytes), 64));
+            const struct mra_int8_pack p = mra_int8_pack_at(mem, d, dv, n_k, kt->bytes, list);
+            a.out = out[t];
+            kt->pack(&a, &p, 0, n_k);
+            for (int i = 0; i < n_q; i += rows)
+                left[t] |= kt->attn(
+                    &a, &p, i, i + rows < n_q ? i + rows : n_q, list ? idx : NULL, n_idx, list ? state : NULL, scratch);
+            free(mem);
+        }
+        const double e = worst(out[0], out[1], (size_t) n_q * dv);
+        CHECK(!left[0] && !left[1] && e <= 1e-5, "int8 n_q %d n_k %d d %d dv %d %s%s: %.1e", n_q, n_k, d, dv,
+            type == MRA_F16 ? "f16" : "f32", list ? ", list" : "", e);
+    }
+    free(scratch);
+    free(out[0]);
+    free(out[1]);
+    free(q.mem);
+    free(k.mem);
+    free(v.mem);
+}
+
 int main(int argc, char ** argv) {
     if (!kern_find(argc, argv)) return 77;
     const int percent = argc > 2 ? atoi(argv[2]) : 100;
@@ -269,5 +316,6 @@ int main(int argc, char ** argv) {
     for (int i = 0; i < 20 * percent; i++) test_select();
     for (int i = 0; i < 6 * percent / 10; i++) test_head();
     for (int i = 0; i < 3 * percent; i++) test_linear();
+    for (int i = 0; kern->int8.attn && i < 6 * percent / 10; i++) test_int8();
     return kern_summary("test-kernels");
 }

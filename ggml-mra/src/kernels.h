@@ -2,6 +2,7 @@
 // set level - is one table of this type. Kernels trust what is said here; ops check it before.
 #pragma once
 
+#include "int8.h"
 #include "plan.h"
 
 #include <stdbool.h>
@@ -142,6 +143,9 @@ struct mra_kernels {
 
     // y = (x - mean)/sqrt(var + eps)*w + b over n values; y may be x
     void (*norm)(float * y, const float * x, const float * w, const float * b, int n, float eps);
+
+    // Attention in integers; its functions are NULL where the CPU does not gain by it.
+    struct mra_int8_kernels int8;
 };
 
 // Scratch bytes one thread needs for linear, for block_sparse_attn, for columns (n_k, m1, g, group at their largest);
@@ -156,8 +160,8 @@ extern const struct mra_kernels mra_kernels_v3;   // AVX2 + FMA + F16C
 extern const struct mra_kernels mra_kernels_v4;   // AVX-512 F, BW, DQ, VL
 extern const struct mra_kernels mra_kernels_neon;
 
-// Dense layers of CPUs with dot products of bytes. All other kernels are those of v3, v4 and neon: the tables
-// "v3-vnni", "v4-vnni", "neon-dot".
+// Dense layers and attention in integers (int8.h) of CPUs with dot products of bytes. All other kernels are those of
+// v3, v4 and neon: the tables "v3-vnni", "v4-vnni", "neon-dot".
 extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot;
 
 // The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this

@@ -52,28 +52,29 @@ static bool neon_dot(void) {
 #endif
 static bool any(void) { return true; }
 
-// best first; dense: a table that is made of `kernels` and other dense layers
+// best first; dense, int8: a table that is made of `kernels` and these
 struct entry {
     const char * name;
     bool (*runs)(void);
     const struct mra_kernels * kernels;
     const struct mra_dense_kernels * dense;
+    const struct mra_int8_kernels * int8;
 };
 static const struct entry entries[] = {
 #if defined(__x86_64__)
-    { "v4-vnni", v4_vnni, &mra_kernels_v4, &mra_dense_v4_vnni },
-    { "v4", v4, &mra_kernels_v4, NULL },
-    { "v3-vnni", v3_vnni, &mra_kernels_v3, &mra_dense_v3_vnni },
-    { "v3", v3, &mra_kernels_v3, NULL },
-    { "base", v2, &mra_kernels_base, NULL },
+    { "v4-vnni", v4_vnni, &mra_kernels_v4, &mra_dense_v4_vnni, &mra_int8_v4_vnni },
+    { "v4", v4, &mra_kernels_v4, NULL, NULL },
+    { "v3-vnni", v3_vnni, &mra_kernels_v3, &mra_dense_v3_vnni, &mra_int8_v3_vnni },
+    { "v3", v3, &mra_kernels_v3, NULL, NULL },
+    { "base", v2, &mra_kernels_base, NULL, NULL },
 #elif defined(__aarch64__)
-    { "neon-dot", neon_dot, &mra_kernels_neon, &mra_dense_neon_dot },
-    { "neon", any, &mra_kernels_neon, NULL },
-    { "base", any, &mra_kernels_base, NULL },
+    { "neon-dot", neon_dot, &mra_kernels_neon, &mra_dense_neon_dot, &mra_int8_neon_dot },
+    { "neon", any, &mra_kernels_neon, NULL, NULL },
+    { "base", any, &mra_kernels_base, NULL, NULL },
 #else
-    { "base", any, &mra_kernels_base, NULL },
+    { "base", any, &mra_kernels_base, NULL, NULL },
 #endif
-    { "ref", any, &mra_kernels_ref, NULL },
+    { "ref", any, &mra_kernels_ref, NULL, NULL },
 };
 enum { N_ENTRIES = sizeof(entries) / sizeof(entries[0]) };
 
@@ -85,6 +86,7 @@ __attribute__((constructor)) static void make_tables(void) {
             made[i] = *entries[i].kernels;
             made[i].name = entries[i].name;
             made[i].dense = *entries[i].dense;
+            made[i].int8 = *entries[i].int8;
         }
 }
 

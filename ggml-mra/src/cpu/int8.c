@@ -1,0 +1,58 @@
+// What is the same for all integer attention kernels (int8.h): memory of a pack, and rows that integers are not good
+// enough for.
+#include "../kernels.h"
+
+enum { ALIGN = 64 };
+
+// lays out one array of a pack
+static void * part(char ** at, size_t bytes) {
+    void * p = *at;
+    *at += MRA_ROUND_UP(bytes, ALIGN);
+    return p;
+}
+
+static size_t lay_out(struct mra_int8_pack * p, char * mem, int d, int dv, int n_k, int bytes) {
+    const size_t n = MRA_ROUND_UP((size_t) n_k, MRA_INT8_KEYS), dk = MRA_ROUND_UP(d, MRA_PAD),
+                 dvp = MRA_ROUND_UP(dv, MRA_PAD);
+    char * at = mem;
+    p->k = part(&at, n * dk * bytes);
+    p->v = part(&at, n * dvp * bytes);
+    p->key = part(&at, n * sizeof(*p->key));
+    p->range = part(&at, n / MRA_INT8_KEYS * sizeof(*p->range));
+    p->mean = part(&at, dk * sizeof(float));
+    p->q_factor = part(&at, dk * sizeof(float));
+    p->v_factor = part(&at, dvp * sizeof(float));
+    return at - mem;
+}
+
+size_t mra_int8_pack_size(int d, int dv, int n_k, int bytes) {
+    struct mra_int8_pack p;
+    return lay_out(&p, NULL, d, dv, n_k, bytes);
+}
+
+struct mra_int8_pack mra_int8_pack_at(void * mem, int d, int dv, int n_k, int bytes, bool gather) {
+    struct mra_int8_pack p;
+    lay_out(&p, mem, d, dv, n_k, bytes);
+    p.gather = gather;
+    return p;
+}
+
+int mra_int8_attn_rows(const struct mra_kernels * k, const struct mra_attn_head * a, const struct mra_int8_pack * p,
+    int i0, int i1, void * scratch) {
+    int n_left = 0;
+    for (int i = i0; i < i1; i += MRA_INT8_ROWS) {
+        const int n = i1 - i < MRA_INT8_ROWS ? i1 - i : MRA_INT8_ROWS;
+        uint32_t left = k->int8.attn(a, p, i, i + n, NULL, 0, NULL, scratch);
+        for (int first = 0; left;) { // runs of rows
+            const int skip = __builtin_ctz(left);
+            first += skip;
+            left >>= skip;
+            const int run = ~left ? __builtin_ctz(~left) : 32;
+            k->block_sparse_attn(a, i + first, i + first + run, NULL, 0, 1, NULL, scratch);
+            first += run;
+            left = run < 32 ? left >> run : 0;
+            n_left += run;
+        }
+    }
+    return n_left;
+}

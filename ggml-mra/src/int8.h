@@ -1,0 +1,108 @@
+// Attention in small integers: what kernels and their scalar reference agree on. For one head, with whole numbers Q, K,
+// V, W and float factors around them:
+//   q_ic * f_c / s_i = Q_ic         s_i  = max_c |q_ic f_c| / q_max
+//   (k_jc - mean_c) / f_c / r_j = K_jc    r_j  = max_c |...| / k_max      softmax does not see the mean
+//   v_jc / g_c / u_j = V_jc         u_j  = max_c |v_jc / g_c| / v_max
+//   t_ij = scale log2(e) s_i r_j (Q_i . K_j) + log2(u_j)
+//   W_ij = round(w_max 2^(t_ij - b))      b: the largest t_ij of a block of MRA_INT8_KEYS keys
+//   out_ic = g_c sum_blocks 2^b (W_i . V_c) / sum_blocks 2^b sum_j w_max 2^(t_ij - b) / u_j
+// f and g are powers of two, 1 but for channels that stand out. All steps up to W are single float operations in a
+// fixed order, so that every implementation of a form finds the same integers.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MRA_INT8_KEYS = 64,   // keys per block
+    MRA_INT8_ROWS = 32,   // queries of a call, at most
+    MRA_INT8_GATHER = 16, // queries of a call with a list of keys, at most
+    MRA_INT8_SAMPLE = 32, // rows that mean and factors are taken from, evenly spaced
+    MRA_INT8_MAX_DIM = 256,
+    MRA_INT8_SCRATCH = 136 << 10, // bytes of one thread for attn, 64-byte aligned
+};
+
+// Rows whose logits are predicted to deviate by more (in nats, standard deviation) belong to the float kernel. Measured
+// rows of encoders stay below .141; at .16 the 99th percentile of a row's error reaches 10 %.
+#define MRA_INT8_LIMIT 0.16f
+
+// a channel of q and k gets a factor from 2 on, one of v from 4 on (log2 of it)
+#define MRA_INT8_STANDS_OUT_QK 1.0f
+#define MRA_INT8_STANDS_OUT_V  2.0f
+
+// The largest integers. exp2: coefficients of 2^x on [-.5, .5], highest first; n_exp2 of them.
+struct mra_int8_form {
+    int q_max, k_max, v_max, w_max;
+    float log2_w_max;
+    int n_exp2;
+    float exp2[5];
+};
+// relative error of 2^x: 1.7e-3 is enough for 8 bits
+#define MRA_INT8_BYTES \
+    { \
+        127, 127, 127, 255, 7.99435344f, 3, { 0.24261112f, 0.69326099f, 0.99992807f } \
+    }
+// 256*4095*2047 < 2^31; 4e-6
+#define MRA_INT8_WORDS \
+    { \
+        4095, 2047, 4095, 4095, 11.99964774f, 5, { 9.618437e-3f, 5.550332e-2f, 2.402265e-1f, 6.931472e-1f, 1.0f } \
+    }
+
+// log2 of the mantissa m in [1, 2) as a polynomial of m - 1.5, highest first; error 2e-6
+#define MRA_INT8_LOG2 \
+    { \
+        -0.0251232032860787f, 0.04392862784790066f, -0.07058967567452497f, 0.14171815887698508f, -0.3206323327042669f, \
+            0.961821228304186f, 0.5849627653299236f \
+    }
+
+struct mra_int8_key {
+    float k_scale, v_log2, v_inv; // r_j, log2(u_j), 1/u_j
+    float unused;
+};
+// What the guard needs of a block's keys; NaN where a key or a value is not finite.
+struct mra_int8_range {
+    float k_norm2, k_step; // largest |K_j r_j|^2, largest r_j
+};
+
+// K and V of one head of one sequence. dk, dv: head sizes rounded up to 16; n: keys rounded up to MRA_INT8_KEYS. The
+// order of k and v inside is that of the kernels that filled them.
+struct mra_int8_pack {
+    void *k, *v;                   // [n][dk], [n][dv] integers of `bytes` bytes
+    struct mra_int8_key * key;     // [n]
+    struct mra_int8_range * range; // [n/MRA_INT8_KEYS]
+    float *mean, *q_factor;        // [dk]: mean key, f
+    float * v_factor;              // [dv]: g
+    bool gather;                   // v is laid out for lists of keys, else for all of them in order
+};
+
+struct mra_attn_head;
+
+struct mra_int8_kernels {
+    struct mra_int8_form form;
+    int bytes; // of an integer of k and v
+
+    // Fills p for keys [j0, j1) from a->q, a->k, a->v; j0 is a multiple of MRA_INT8_KEYS, and so is j1 but for the last
+    // key. Whoever packs key 0 also writes mean and factors. NULL: this CPU does not gain by integers.
+    void (*pack)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1);
+
+    // Query rows [i0, i1), at most MRA_INT8_ROWS, over all keys; or (p->gather) at most MRA_INT8_GATHER over the n_idx
+    // > 0 keys idx. state: o[dv], max, sum that every row starts from, or NULL. Returns which rows are left to the
+    // float kernel, bit i - i0, because their logits would be too far off; what is written there has no meaning.
+    uint32_t (*attn)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
+        const int32_t * idx, int n_idx, const float * state, void * scratch);
+};
+
+extern const struct mra_int8_kernels mra_int8_ref_bytes, mra_int8_ref_words; // the specification, scalar
+extern const struct mra_int8_kernels mra_int8_v3_vnni, mra_int8_v4_vnni, mra_int8_neon_dot;
+
+// Bytes of a pack of n_k keys, and its pointers into 64-byte aligned memory.
+size_t mra_int8_pack_size(int d, int dv, int n_k, int bytes);
+struct mra_int8_pack mra_int8_pack_at(void * mem, int d, int dv, int n_k, int bytes, bool gather);
+
+struct mra_kernels;
+// Rows [i0, i1) of the exact frame, at most MRA_EXACT_ROWS: in integers, and those that these are not good enough for
+// by k's float kernel, which needs a->pack. scratch: the larger of MRA_INT8_SCRATCH and mra_block_sparse_attn_scratch.
+// Returns how many rows were left to it.
+int mra_int8_attn_rows(const struct mra_kernels * k, const struct mra_attn_head * a, const struct mra_int8_pack * p,
+    int i0, int i1, void * scratch);

@@ -1,0 +1,219 @@
+// Attention in small integers (int8.h): the integer arithmetic to the letter, one float operation at a time; sums over
+// keys in double. k and v of the pack are int16 [n][dk], [n][dv].
+#include "common.h"
+
+typedef int16_t whole;
+
+// the larger; NaN if one is
+static double most_of(double a, double b) { return a <= b || isnan(b) ? b : a; }
+
+static float largest(const float * x, int n) {
+    double m = 1e-20f;
+    for (int c = 0; c < n; c++) m = most_of(fabsf(x[c]), m);
+    return (float) m;
+}
+
+static float log2_of(float x) {
+    static const float p[7] = MRA_INT8_LOG2;
+    int e;
+    const float f = 2 * frexpf(x, &e) - 1.5f;
+    float r = p[0];
+    for (int i = 1; i < 7; i++) r = fmaf(r, f, p[i]);
+    return r + (float) (e - 1);
+}
+
+static float exp2_of(const struct mra_int8_form * form, float x) {
+    x = fmaxf(x, -120.0f);
+    const float n = rintf(x), f = x - n;
+    float r = form->exp2[0];
+    for (int i = 1; i < form->n_exp2; i++) r = fmaf(r, f, form->exp2[i]);
+    return ldexpf(r, (int) n);
+}
+
+static float value(struct mra_rows x, int64_t row, int c) { return (float) mra_ref_value(x, row, c); }
+
+// sum over the sample of |x|, or of |x - the sampled row before|
+static void magnitudes(float * sum, struct mra_rows x, int n_row, int n, int d, bool differences) {
+    for (int c = 0; c < d; c++) {
+        float s = 0, last = n_row > 0 ? value(x, 0, c) : 0;
+        for (int i = 0; i < n && n_row > 0; i++) {
+            const float y = value(x, (int64_t) i * n_row / n, c);
+            s += fabsf(differences ? y - last : y);
+            last = y;
+        }
+        sum[c] = s;
+    }
+    const float least = largest(sum, d) * 0x1p-10f; // a sample may see zeros only
+    for (int c = 0; c < d; c++)
+        if (!(sum[c] >= least)) sum[c] = least;
+}
+
+// out_c = 2^x_c's nearest power of two relative to the mean of x, where it stands out; else 1
+static void factors(float * out, const float * x, int d, float stands_out) {
+    float mean = 0;
+    for (int c = 0; c < d; c++) mean += x[c];
+    mean /= (float) d;
+    for (int c = 0; c < d; c++) out[c] = fabsf(x[c] - mean) > stands_out ? exp2f(rintf(x[c] - mean)) : 1;
+}
+
+static void sample(const struct mra_attn_head * a, float * mean, float * k_factor, float * v_factor) {
+    const int n = a->n_k < MRA_INT8_SAMPLE ? a->n_k : MRA_INT8_SAMPLE;
+    float q[MRA_INT8_MAX_DIM], k[MRA_INT8_MAX_DIM], v[MRA_INT8_MAX_DIM];
+    for (int c = 0; c < a->d; c++) {
+        float sum = 0;
+        for (int i = 0; i < n; i++) sum += value(a->k, (int64_t) i * a->n_k / n, c);
+        mean[c] = sum * (1.0f / (float) n);
+    }
+    magnitudes(q, a->q, a->n_q, n, a->d, false);
+    magnitudes(k, a->k, a->n_k, n, a->d, true);
+    magnitudes(v, a->v, a->n_k, n, a->dv, false);
+    for (int c = 0; c < a->d; c++) q[c] = log2_of(q[c] / k[c]) * 0.5f;
+    for (int c = 0; c < a->dv; c++) v[c] = log2_of(v[c]);
+    factors(k_factor, q, a->d, MRA_INT8_STANDS_OUT_QK);
+    factors(v_factor, v, a->dv, MRA_INT8_STANDS_OUT_V);
+}
+
+static void pack_block(const struct mra_int8_form * form, const struct mra_attn_head * a,
+    const struct mra_int8_pack * p, int j0, const float * k_factor) {
+    const int n = a->n_k - j0 < MRA_INT8_KEYS ? a->n_k - j0 : MRA_INT8_KEYS, dk = MRA_ROUND_UP(a->d, MRA_PAD),
+              dv = MRA_ROUND_UP(a->dv, MRA_PAD);
+    float x[MRA_INT8_MAX_DIM], u[MRA_INT8_KEYS];
+    double norm2 = 0, step = 0, v_most = 1e-20f;
+    for (int j = j0; j < j0 + n; j++) {
+        for (int c = 0; c < a->d; c++) x[c] = (value(a->k, j, c) - p->mean[c]) * k_factor[c];
+        const float s = largest(x, a->d), f = (float) form->k_max / s;
+        double sum = 0;
+        for (int c = 0; c < a->d; c++) {
+            ((whole *) p->k)[(int64_t) j * dk + c] = (whole) (isfinite(x[c] * f) ? lrintf(x[c] * f) : 0);
+            sum += (double) x[c] * x[c];
+        }
+        p->key[j].k_scale = s / (float) form->k_max;
+        norm2 = most_of(sum, norm2);
+        step = most_of(p->key[j].k_scale, step);
+        for (int c = 0; c < a->dv; c++) x[c] = value(a->v, j, c) / p->v_factor[c];
+        u[j - j0] = largest(x, a->dv);
+        v_most = most_of(u[j - j0], v_most);
+    }
+    const float most = (float) v_most;
+    for (int j = j0; j < j0 + n; j++) {
+        const float s = u[j - j0] < most * 0x1p-12f ? most * 0x1p-12f : u[j - j0], f = (float) form->v_max / s;
+        for (int c = 0; c < a->dv; c++) {
+            const float y = value(a->v, j, c) / p->v_factor[c] * f;
+            ((whole *) p->v)[(int64_t) j * dv + c] = (whole) (isfinite(y) ? lrintf(y) : 0);
+        }
+        p->key[j].v_inv = f;
+        p->key[j].v_log2 = log2_of(s / (float) form->v_max);
+    }
+    if (!isfinite(most)) step = NAN;
+    p->range[j0 / MRA_INT8_KEYS] = (struct mra_int8_range) { (float) norm2, (float) step };
+}
+
+static void pack(
+    const struct mra_int8_form * form, const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1) {
+    float mean[MRA_INT8_MAX_DIM], k_factor[MRA_INT8_MAX_DIM], v_factor[MRA_INT8_MAX_DIM];
+    sample(a, mean, k_factor, v_factor);
+    struct mra_int8_pack own = *p;
+    own.mean = mean;
+    own.v_factor = v_factor;
+    if (j0 == 0) {
+        memcpy(p->mean, mean, sizeof(float) * a->d);
+        memcpy(p->v_factor, v_factor, sizeof(float) * a->dv);
+        for (int c = 0; c < a->d; c++) p->q_factor[c] = 1 / k_factor[c];
+    }
+    for (int j = j0; j < j1; j += MRA_INT8_KEYS) pack_block(form, a, &own, j, k_factor);
+}
+
+// One row of queries in integers. shift: scale log2(e) q . mean, which the logits lack.
+struct row {
+    whole q[MRA_INT8_MAX_DIM];
+    float scale;
+    double shift;
+};
+
+// false: too far off
+static bool row_of(const struct mra_int8_form * form, const struct mra_attn_head * a, const struct mra_int8_pack * p,
+    int i, struct row * r) {
+    float x[MRA_INT8_MAX_DIM];
+    double q2 = 0, k2 = 0, step = 0;
+    r->shift = 0;
+    for (int c = 0; c < a->d; c++) {
+        x[c] = value(a->q, i, c) * p->q_factor[c];
+        q2 += (double) x[c] * x[c];
+        r->shift += (double) a->scale * 1.44269504f * value(a->q, i, c) * p->mean[c];
+    }
+    const float s = largest(x, a->d), f = (float) form->q_max / s;
+    for (int c = 0; c < a->d; c++) r->q[c] = (whole) (isfinite(x[c] * f) ? lrintf(x[c] * f) : 0);
+    r->scale = s / (float) form->q_max * (a->scale * 1.44269504f);
+    for (int b = 0; b * MRA_INT8_KEYS < a->n_k; b++) {
+        k2 = most_of(p->range[b].k_norm2, k2);
+        step = most_of(p->range[b].k_step, step);
+    }
+    const double sq = s / (float) form->q_max, dev = (sq * sq * k2 + q2 * step * step) / 12 * a->scale * a->scale;
+    return dev <= (double) MRA_INT8_LIMIT * MRA_INT8_LIMIT;
+}
+
+static void attn_row(const struct mra_int8_form * form, const struct mra_attn_head * a, const struct mra_int8_pack * p,
+    int i, const struct row * r, const int32_t * idx, int n, const float * state) {
+    const int dk = MRA_ROUND_UP(a->d, MRA_PAD), dv = MRA_ROUND_UP(a->dv, MRA_PAD);
+    double o[MRA_INT8_MAX_DIM] = { 0 }, sum = 0, max = -INFINITY;
+    if (state && state[a->dv] > -INFINITY) {
+        max = state[a->dv] * 1.44269504f - r->shift;
+        sum = state[a->dv + 1];
+        for (int c = 0; c < a->dv; c++) o[c] = state[c] / p->v_factor[c];
+    }
+    for (int j0 = 0; j0 < n; j0 += MRA_INT8_KEYS) {
+        float t[MRA_INT8_KEYS], b = -INFINITY;
+        const int nb = n - j0 < MRA_INT8_KEYS ? n - j0 : MRA_INT8_KEYS;
+        for (int m = 0; m < nb; m++) {
+            const int64_t j = idx ? idx[j0 + m] : j0 + m;
+            int32_t dot = 0;
+            for (int c = 0; c < a->d; c++) dot += r->q[c] * ((const whole *) p->k)[j * dk + c];
+            t[m] = fmaf((float) dot * p->key[j].k_scale, r->scale, p->key[j].v_log2);
+            b = t[m] > b ? t[m] : b;
+        }
+        const double m1 = b > max ? b : max, old = exp2(max - m1), w = exp2(b - m1) / form->w_max;
+        sum *= old;
+        for (int c = 0; c < a->dv; c++) o[c] *= old;
+        max = m1;
+        for (int m = 0; m < nb; m++) {
+            const int64_t j = idx ? idx[j0 + m] : j0 + m;
+            const float e = exp2_of(form, t[m] + (form->log2_w_max - b));
+            const double weight = rint(e);
+            sum += (double) e * p->key[j].v_inv * w;
+            for (int c = 0; c < a->dv; c++) o[c] += weight * ((const whole *) p->v)[j * dv + c] * w;
+        }
+    }
+    for (int c = 0; c < a->dv; c++) a->out[i * a->ld_out + c] = (float) (o[c] / sum * p->v_factor[c]);
+}
+
+static uint32_t attn(const struct mra_int8_form * form, const struct mra_attn_head * a, const struct mra_int8_pack * p,
+    int i0, int i1, const int32_t * idx, int n_idx, const float * state) {
+    uint32_t left = 0;
+    for (int i = i0; i < i1; i++) {
+        struct row r;
+        if (row_of(form, a, p, i, &r)) attn_row(form, a, p, i, &r, idx, idx ? n_idx : a->n_k, state);
+        else left |= 1u << (i - i0);
+    }
+    return left;
+}
+
+static const struct mra_int8_form bytes = MRA_INT8_BYTES, words = MRA_INT8_WORDS;
+static void pack_bytes(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1) {
+    pack(&bytes, a, p, j0, j1);
+}
+static void pack_words(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1) {
+    pack(&words, a, p, j0, j1);
+}
+static uint32_t attn_bytes(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
+    const int32_t * idx, int n_idx, const float * state, void * scratch) {
+    (void) scratch;
+    return attn(&bytes, a, p, i0, i1, idx, n_idx, state);
+}
+static uint32_t attn_words(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
+    const int32_t * idx, int n_idx, const float * state, void * scratch) {
+    (void) scratch;
+    return attn(&words, a, p, i0, i1, idx, n_idx, state);
+}
+
+const struct mra_int8_kernels mra_int8_ref_bytes = { MRA_INT8_BYTES, sizeof(whole), pack_bytes, attn_bytes };
+const struct mra_int8_kernels mra_int8_ref_words = { MRA_INT8_WORDS, sizeof(whole), pack_words, attn_words };

@@ -1,0 +1,158 @@
+// Time of exact attention in integers against floats, same rows, taking turns: 12 heads x 64, validated before timed.
+// usage: bench-int8 N...   MRA_ISA and MRA_THREADS (2) as everywhere
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+enum { N_HEAD = 12, D = 64, MAX_THREADS = 16, PACK_KEYS = 512, TURNS = 400 };
+
+static const struct mra_kernels * k;
+static int n, n_threads = 2;
+static float *x[3], *out; // [n][head][d]
+static char *pack[N_HEAD], *copy[N_HEAD], *scratch[MAX_THREADS];
+static double pack_time;
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec + 1e-9 * (double) t.tv_nsec;
+}
+
+// threads that spin between runs
+static atomic_int run_no, n_running, n_waiting, barrier_no;
+static void (*job)(int thread);
+
+static void barrier(void) {
+    const int no = atomic_load(&barrier_no);
+    if (atomic_fetch_add(&n_waiting, 1) == n_threads - 1) {
+        atomic_store(&n_waiting, 0);
+        atomic_fetch_add(&barrier_no, 1);
+    } else
+        while (atomic_load(&barrier_no) == no) {}
+}
+static void * worker(void * arg) {
+    for (int seen = 0;; seen++) {
+        while (atomic_load(&run_no) == seen) {}
+        job((int) (intptr_t) arg);
+        atomic_fetch_sub(&n_running, 1);
+    }
+    return NULL;
+}
+static double run(void (*f)(int thread)) {
+    const double t0 = now();
+    job = f;
+    atomic_store(&n_running, n_threads - 1);
+    atomic_fetch_add(&run_no, 1);
+    f(0);
+    while (atomic_load(&n_running)) {}
+    return now() - t0;
+}
+
+static struct mra_attn_head head(int h) {
+    const size_t stride = sizeof(float) * N_HEAD * D, kd = sizeof(float) * n * D;
+    struct mra_attn_head a = { .n_q = n, .n_k = n, .d = D, .dv = D, .scale = 1 / sqrtf(D), .ld_out = N_HEAD * D };
+    a.q = (struct mra_rows) { (const char *) (x[0] + h * D), stride, MRA_F32 };
+    a.k = (struct mra_rows) { (const char *) (x[1] + h * D), stride, MRA_F32 };
+    a.v = (struct mra_rows) { (const char *) (x[2] + h * D), stride, MRA_F32 };
+    a.pack = (struct mra_pack) { .type = MRA_F32, .k = copy[h], .v = copy[h] + kd, .ldk = D, .ldv = D };
+    a.out = out + h * D;
+    return a;
+}
+
+// both as nodes: packing, barrier, rows
+static void in_integers(int thread) {
+    const int parts = (n + PACK_KEYS - 1) / PACK_KEYS, tasks = (n + MRA_EXACT_ROWS - 1) / MRA_EXACT_ROWS;
+    const double t0 = now();
+    for (int i = N_HEAD * parts * thread / n_threads; i < N_HEAD * parts * (thread + 1) / n_threads; i++) {
+        const struct mra_attn_head a = head(i / parts);
+        const struct mra_int8_pack p = mra_int8_pack_at(pack[i / parts], D, D, n, k->int8.bytes, false);
+        const int j = i % parts * PACK_KEYS;
+        k->int8.pack(&a, &p, j, j + PACK_KEYS < n ? j + PACK_KEYS : n);
+    }
+    barrier();
+    if (!thread) pack_time = now() - t0;
+    for (int i = N_HEAD * tasks * thread / n_threads; i < N_HEAD * tasks * (thread + 1) / n_threads; i++) {
+        const struct mra_attn_head a = head(i / tasks);
+        const struct mra_int8_pack p = mra_int8_pack_at(pack[i / tasks], D, D, n, k->int8.bytes, false);
+        const int i0 = i % tasks * MRA_EXACT_ROWS, i1 = i0 + MRA_EXACT_ROWS < n ? i0 + MRA_EXACT_ROWS : n;
+        mra_int8_attn_rows(k, &a, &p, i0, i1, scratch[thread]);
+    }
+}
+static void in_floats(int thread) {
+    const int tasks = (n + MRA_EXACT_ROWS - 1) / MRA_EXACT_ROWS;
+    for (int h = N_HEAD * thread / n_threads; h < N_HEAD * (thread + 1) / n_threads; h++) {
+        const struct mra_attn_head a = head(h);
+        k->pack(&a, 0, n, true, false);
+    }
+    barrier();
+    for (int i = N_HEAD * tasks * thread / n_threads; i < N_HEAD * tasks * (thread + 1) / n_threads; i++) {
+        const struct mra_attn_head a = head(i / tasks);
+        const int i0 = i % tasks * MRA_EXACT_ROWS, i1 = i0 + MRA_EXACT_ROWS < n ? i0 + MRA_EXACT_ROWS : n;
+        k->block_sparse_attn(&a, i0, i1, NULL, 0, 1, NULL, scratch[thread]);
+    }
+}
+
+static void * memory(size_t bytes) { return aligned_alloc(64, MRA_ROUND_UP(bytes + 64, 64)); }
+
+static int bench(int length) {
+    n = length;
+    const size_t count = (size_t) n * N_HEAD * D;
+    float * want = malloc(sizeof(float) * count);
+    out = malloc(sizeof(float) * count);
+    for (int i = 0; i < 3; i++) x[i] = data_new(DATA_NORMAL, n, N_HEAD * D, 1 + i);
+    for (int h = 0; h < N_HEAD; h++) {
+        pack[h] = memory(mra_int8_pack_size(D, D, n, k->int8.bytes));
+        copy[h] = memory(2 * sizeof(float) * n * D);
+    }
+    run(in_floats);
+    memcpy(want, out, sizeof(float) * count);
+    memset(out, 0xff, sizeof(float) * count);
+    run(in_integers);
+    const double error = relative_error(out, want, count);
+    if (!(error < 0.03)) return printf("n=%d: error %.4f\n", n, error), 1;
+    double best[2] = { 1e9, 1e9 }, packing = 0;
+    const double stop = now() + 8;
+    for (int i = 0; i < TURNS && (i < 3 || now() < stop); i++) {
+        const double f = run(in_floats), t = run(in_integers);
+        if (t < best[1]) packing = pack_time;
+        best[0] = fmin(best[0], f);
+        best[1] = fmin(best[1], t);
+    }
+    const double ops = 4.0 * n * n * D * N_HEAD;
+    printf("%s, %d threads, 12 x 64, n=%d: floats %.3f ms, integers %.3f ms (packing %.3f), %.2fx, %.0f GOP/s, error "
+           "%.2f %%\n",
+        k->name, n_threads, n, best[0] * 1e3, best[1] * 1e3, packing * 1e3, best[0] / best[1], ops / best[1] * 1e-9,
+        100 * error);
+    for (int i = 0; i < 3; i++) free(x[i]);
+    for (int h = 0; h < N_HEAD; h++) {
+        free(pack[h]);
+        free(copy[h]);
+    }
+    free(want);
+    free(out);
+    return 0;
+}
+
+int main(int argc, char ** argv) {
+    k = mra_kernels_get();
+    if (getenv("MRA_THREADS")) n_threads = atoi(getenv("MRA_THREADS"));
+    if (argc < 2 || n_threads < 1 || n_threads > MAX_THREADS) {
+        fprintf(stderr, "usage: bench-int8 N...\n");
+        return 2;
+    }
+    if (!k->int8.attn) {
+        printf("%s has no attention in integers\n", k->name);
+        return 77;
+    }
+    const size_t other = mra_block_sparse_attn_scratch(D, D);
+    for (int i = 0; i < n_threads; i++) {
+        scratch[i] = memory(other > MRA_INT8_SCRATCH ? other : MRA_INT8_SCRATCH);
+        pthread_t t;
+        if (i && pthread_create(&t, NULL, worker, (void *) (intptr_t) i)) return 1;
+    }
+    int bad = 0;
+    for (int i = 1; i < argc; i++) bad |= atoi(argv[i]) < 1 || bench(atoi(argv[i]));
+    return bad;
+}
