@@ -95,23 +95,25 @@ static struct head head_new(const struct test_case * c, int seed) {
     const int D = MRA_ROUND_UP(c->d, MRA_PAD);
     h.a.sorted.order = malloc(sizeof(int32_t) * c->n_q);
     h.a.sorted.q_mean = malloc(sizeof(float) * D * ((c->n_q + H - 1) / H));
+    h.a.sorted.q_var = malloc(sizeof(float) * D);
+    h.a.sorted.spread = malloc(sizeof(float) * ((c->n_q + H - 1) / H));
     h.a.sorted.k_mean = malloc(sizeof(float) * D);
     h.a.sorted.key_bias = malloc(sizeof(float) * c->n_k);
-    h.scratch_bytes = MRA_ROUND_UP(mra_sorted_scratch(c->d, c->dv, c->n_q), 64);
+    h.scratch_bytes = MRA_ROUND_UP(mra_sorted_scratch(c->d, c->dv, c->n_q, c->n_k), 64);
     h.scratch = aligned_alloc(64, h.scratch_bytes);
     return h;
 }
 
 static void head_free(struct head * h) {
-    void * all[] = { h->q, h->k, h->v, h->k16, h->v16, h->a.sorted.order, h->a.sorted.q_mean, h->a.sorted.k_mean,
-        h->a.sorted.key_bias, h->scratch };
+    void * all[] = { h->q, h->k, h->v, h->k16, h->v16, h->a.sorted.order, h->a.sorted.q_mean, h->a.sorted.q_var,
+        h->a.sorted.spread, h->a.sorted.k_mean, h->a.sorted.key_bias, h->scratch };
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) free(all[i]);
 }
 
 static void order_with(struct head * h, const struct mra_kernels * kern, int dirt) {
     memset(h->scratch, dirt, h->scratch_bytes);
     memset(h->a.sorted.order, dirt, sizeof(int32_t) * h->a.n_q);
-    kern->query_order(&h->a, h->scratch);
+    kern->query_order(&h->a, false, h->scratch);
 }
 
 static bool is_permutation(const int32_t * order, int n) {
@@ -189,7 +191,7 @@ static void check_order(struct head * h, const struct test_case * c, const struc
 }
 
 struct bias {
-    float q_mean[MAX_N * MAX_D], k_mean[MAX_D], key_bias[MAX_N];
+    float q_mean[MAX_N * MAX_D], q_var[MAX_D], spread[MAX_N], k_mean[MAX_D], key_bias[MAX_N];
 };
 
 static void bias_with(struct head * h, const struct mra_kernels * kern, struct bias * b) {
@@ -198,7 +200,10 @@ static void bias_with(struct head * h, const struct mra_kernels * kern, struct b
     memset(h->scratch, 0xff, h->scratch_bytes);
     memset(s->q_mean, 0xff, sizeof(float) * D * ((h->a.n_q + H - 1) / H));
     memset(s->k_mean, 0xff, sizeof(float) * D);
+    kern->query_order(&h->a, true, h->scratch);
     kern->key_bias(&h->a, h->scratch);
+    memcpy(b->q_var, s->q_var, sizeof(float) * D);
+    memcpy(b->spread, s->spread, sizeof(float) * ((h->a.n_q + H - 1) / H));
     memcpy(b->q_mean, s->q_mean, sizeof(float) * D * ((h->a.n_q + H - 1) / H));
     memcpy(b->k_mean, s->k_mean, sizeof(float) * D);
     memcpy(b->key_bias, s->key_bias, sizeof(float) * h->a.n_k);
@@ -215,13 +220,19 @@ static void check_bias(struct head * h, const struct test_case * c, const struct
     for (struct bias * b = &got;; b = &want) {
         scale_rows(b->q_mean, D * n_block, unit);
         scale_rows(b->k_mean, D, unit);
+        scale_rows(b->q_var, D, unit * unit);
+        scale_rows(b->spread, n_block, unit * unit);
         if (b == &want) break;
     }
     const double eq = max_error(got.q_mean, want.q_mean, (int64_t) D * n_block);
     const double ek = max_error(got.k_mean, want.k_mean, D), eb = max_error(got.key_bias, want.key_bias, c->n_k);
     CHECK(eq <= 2e-6 && ek <= 2e-6, "%s n %d d %d kind %d: means differ by %.1e, %.1e", kern->name, c->n_q, c->d,
         c->kind, eq, ek);
-    CHECK(eb <= (c->kind == DATA_CONST ? 1 : 5e-6), "%s n %d d %d kind %d damage %d: biases differ by %.1e", kern->name,
+    const double ev = max_error(got.q_var, want.q_var, D), es = max_error(got.spread, want.spread, n_block);
+    CHECK(ev <= 5e-6 && es <= 5e-6, "%s n %d d %d kind %d: variances differ by %.1e, spreads by %.1e", kern->name,
+        c->n_q, c->d, c->kind, ev, es);
+    const bool finite_only = c->kind == DATA_CONST; // logarithms of what rounding leaves
+    CHECK(finite_only ? eb < INFINITY : eb <= 5e-6, "%s n %d d %d kind %d damage %d: biases differ by %.1e", kern->name,
         c->n_q, c->d, c->kind, c->damage, eb);
 }
 

@@ -46,7 +46,9 @@ struct mra_pack {
 // What the sorted frame computes once per head of queries, before any attention.
 struct mra_sorted {
     int32_t * order;  // [n_q]            the queries, alike ones side by side: 16 of them are a query block
-    float * q_mean;   // [n_q/16, up][D]  mean of the queries of each block; D = d rounded up to MRA_PAD, 0 behind d
+    float * q_mean;   // [n_b][D]         mean of the queries of each block; D = d rounded up to MRA_PAD, 0 behind d
+    float * q_var;    // [D]              mean over all queries of (q - q_mean of its block)^2
+    float * spread;   // [n_b]            variance of scores within each block, up to a factor that all share
     float * k_mean;   // [D]              mean key
     float * key_bias; // [n_k]            added to q~.k_j where keys are chosen
 };
@@ -145,13 +147,15 @@ struct mra_kernels {
     // index:
     //   z = C Y'Y C_c,  c = argmax_c C_cc sum_i Y_ic^2,  Y = every stride-th y minus their mean,
     // C = covariance of every stride-th key: y'Cy is the variance of y's scores. A z of 0, or one that is not finite,
-    // leaves the order as it is, and queries whose y.z is NaN come last. Reads a->q, k, n_q, n_k, d.
-    void (*query_order)(const struct mra_attn_head * a, void * scratch);
+    // leaves the order as it is, and queries whose y.z is NaN come last.
+    // Then the blocks' q_mean, q_var, and spread[x] = sum_c C_cc mean_{i in x} (q_ic - q_mean_c)^2.
+    // given: sorted.order is there already. Reads a->q, k, n_q, n_k, d.
+    void (*query_order)(const struct mra_attn_head * a, bool given, void * scratch);
 
-    // sorted.q_mean, k_mean, and
-    //   key_bias[j] = [1/2 log(scale^2 sum_c D_c (k_jc - k_mean_c)^2) + log|v_j - v_mean|]/scale,
-    // D_c = mean over the queries of (q_c - q_mean_c)^2 within their blocks of sorted.order. 1e-9, 1e-18 are added to
-    // what the logarithms see (of |v|, squared). exp(scale*(q~.k_j + bias)) is about the error of leaving key j to q~.
+    // sorted.k_mean, and
+    //   key_bias[j] = [1/2 log(scale^2 sum_c q_var_c (k_jc - k_mean_c)^2) + log|v_j - v_mean|]/scale.
+    // 1e-9, 1e-18 are added to what the logarithms see (of |v|, squared). exp(scale*(q~.k_j + bias)) is about the error
+    // of leaving key j to q~. Reads sorted.q_var.
     void (*key_bias)(const struct mra_attn_head * a, void * scratch);
 
     // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
@@ -167,7 +171,7 @@ struct mra_kernels {
 // aligned.
 size_t mra_linear_scratch(int k, bool floats);
 size_t mra_block_sparse_attn_scratch(int d, int dv);
-size_t mra_sorted_scratch(int d, int dv, int n_q); // query_order, key_bias
+size_t mra_sorted_scratch(int d, int dv, int n_q, int n_k); // query_order, key_bias
 size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);
 
 extern const struct mra_kernels mra_kernels_ref;

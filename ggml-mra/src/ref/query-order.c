@@ -97,12 +97,36 @@ static void grow(const struct tree * t, int32_t * idx, int m) {
     grow(t, idx + cut, m - cut);
 }
 
-void mra_ref_query_order(const struct mra_attn_head * a, void * scratch) {
+static void block_statistics(const struct mra_attn_head * a, const double * C) {
+    const struct mra_sorted * s = &a->sorted;
+    const int D = MRA_ROUND_UP(a->d, MRA_PAD), n_block = (a->n_q + H - 1) / H;
+    double var[256] = { 0 };
+    for (int x = 0; x < n_block; x++) {
+        const int32_t * idx = s->order + x * H;
+        const int n = a->n_q - x * H < H ? a->n_q - x * H : H;
+        double spread = 0;
+        for (int c = 0; c < D; c++) {
+            double mean = 0, v = 0;
+            for (int i = 0; i < n && c < a->d; i++) mean += mra_ref_value(a->q, idx[i], c) / n;
+            for (int i = 0; i < n && c < a->d; i++) v += pow(mra_ref_value(a->q, idx[i], c) - mean, 2);
+            s->q_mean[x * D + c] = (float) mean;
+            var[c] += v;
+            if (c < a->d) spread += C[c * a->d + c] * v / n;
+        }
+        s->spread[x] = (float) spread;
+    }
+    for (int c = 0; c < D; c++) s->q_var[c] = (float) (a->n_q ? var[c] / a->n_q : 0);
+}
+
+void mra_ref_query_order(const struct mra_attn_head * a, bool given, void * scratch) {
     struct tree t = { .q = a->q, .d = a->d, .C = scratch };
     t.y = t.C + a->d * a->d;
     t.x = t.y + 2 * MRA_ORDER_ROWS * a->d;
     t.spare = (int32_t *) (t.x + a->n_q);
     mra_ref_key_covariance(t.C, a->k, a->n_k, a->d);
-    for (int i = 0; i < a->n_q; i++) a->sorted.order[i] = i;
-    grow(&t, a->sorted.order, a->n_q);
+    if (!given) {
+        for (int i = 0; i < a->n_q; i++) a->sorted.order[i] = i;
+        grow(&t, a->sorted.order, a->n_q);
+    }
+    block_statistics(a, t.C);
 }
