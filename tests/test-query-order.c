@@ -1,7 +1,9 @@
 // Order of the queries of a head, and biases of its keys: every table of kernels against the reference. Splits are
 // discontinuous, so an order may differ from the reference's where projections are equal within rounding: each node is
-// checked by itself, and the orders are the same where no node was that close.
+// checked by itself, and the orders are the same where no node was that close. Also real heads against numpy's order
+// and biases (golden/make_attn.py). usage: test-query-order FOLDER
 #include "harness.h"
+#include "../examples/common/npy.h"
 #include "../ggml-mra/src/ref/common.h"
 
 enum { H = MRA_QUERY_BLOCK, MAX_N = 1100, MAX_D = 144, BIG = 100 };
@@ -256,7 +258,57 @@ static void test_separates(const struct mra_kernels * kern) {
     }
 }
 
-int main(void) {
+// a golden array of 4 heads; false, and a failed check, where it cannot be read
+static bool golden_read(struct npy * x, const char * dir, const char * name, int64_t n) {
+    char path[512];
+    struct mra_error err = { 0 };
+    snprintf(path, sizeof(path), "%s/%s.npy", dir, name);
+    const bool ok = npy_read(x, path, &err) == MRA_OK && x->n == n;
+    CHECK(ok, "%s: %s", path, err.msg);
+    return ok;
+}
+
+// MiniLM's heads: numpy's order, and its biases for that order
+static void test_golden(const char * dir, const char * name, int n, const struct mra_kernels * kern) {
+    enum { N_HEAD = 4, N = 512, D = 32, GAP = D + 8 };
+    struct npy qkv, order, bias;
+    char file[64];
+    if (!golden_read(&qkv, dir, "qkv", 3 * N_HEAD * N * D)) return;
+    snprintf(file, sizeof(file), "%s.order", name);
+    if (!golden_read(&order, dir, file, N_HEAD * n)) return;
+    snprintf(file, sizeof(file), "%s.bias", name);
+    if (!golden_read(&bias, dir, file, N_HEAD * n)) return;
+    const struct test_case c = { n, n, D, D, DATA_NORMAL, NONE, false };
+    struct head h = head_new(&c, 1);
+    h.a.scale = 1 / sqrtf(D);
+    for (int head = 0; head < N_HEAD; head++) {
+        float * dst[3] = { h.q, h.k, h.v };
+        for (int i = 0; i < 3 * n; i++)
+            memcpy(dst[i / n] + i % n * GAP, qkv.data + ((int64_t) (i / n * N_HEAD + head) * N + i % n) * D,
+                sizeof(float) * D);
+        order_with(&h, kern, 0);
+        int n_other = 0;
+        for (int i = 0; i < n; i++) n_other += h.a.sorted.order[i] != (int32_t) order.data[head * n + i];
+        CHECK(n_other == 0, "%s %s head %d: %d of %d rows are not where numpy has them", kern->name, name, head,
+            n_other, n);
+        for (int i = 0; i < n; i++) h.a.sorted.order[i] = (int32_t) order.data[head * n + i];
+        kern->query_order(&h.a, true, h.scratch);
+        kern->key_bias(&h.a, h.scratch);
+        scale_rows(h.a.sorted.key_bias, n, h.a.scale);
+        const double e = max_error(h.a.sorted.key_bias, bias.data + head * n, n);
+        CHECK(e <= 5e-6, "%s %s head %d: biases differ from numpy's by %.1e", kern->name, name, head, e);
+    }
+    head_free(&h);
+    npy_free(&qkv);
+    npy_free(&order);
+    npy_free(&bias);
+}
+
+int main(int argc, char ** argv) {
+    if (argc != 2) {
+        fprintf(stderr, "usage: test-query-order FOLDER\n");
+        return 2;
+    }
     const struct mra_kernels * tables[8];
     const int n_tables = kernel_tables(tables, 8);
     static double C[MAX_D * MAX_D];
@@ -271,6 +323,10 @@ int main(void) {
         for (int t = 0; t < n_tables; t++) check_bias(&h, &cases[i], tables[t]);
         head_free(&h);
     }
-    for (int t = 0; t < n_tables; t++) test_separates(tables[t]);
+    for (int t = 0; t < n_tables; t++) {
+        test_separates(tables[t]);
+        test_golden(argv[1], "sorted-4", 512, tables[t]);
+        test_golden(argv[1], "sorted-301", 301, tables[t]);
+    }
     return summary("test-query-order");
 }
