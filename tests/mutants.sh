@@ -53,7 +53,6 @@ test-attn   |pack.c|if (ith == 0) atomic_store_explicit|if (0) atomic_store_expl
 test-attn   |node.c|lq = n_q == n_k ? lk : r.n_q;|lq = r.n_q;
 test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
 test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - sum|v_load(rows[i] + c)
-test-query-order|cpu/query-order.inc|if (!(m > 0) \|\| zero != 0) return false;|
 test-query-order|cpu/query-order.inc|v_store(t->z + i, -v_load(t->z + i));|
 test-query-order|cpu/query-order.inc|v_set1(-FLT_MAX)), v_set1(FLT_MAX))|v_set1(-INFINITY)), v_set1(FLT_MAX))
 test-query-order|cpu/query-order.inc|t->z[c] = t->C[(size_t) c * (D + 1)];|t->z[c] = t->C[c];

@@ -8,7 +8,7 @@
 
 enum { H = MRA_QUERY_BLOCK, MAX_N = 1100, MAX_D = 144, BIG = 100 };
 
-enum damage { NONE, NAN_QUERY, INF_QUERY, NAN_KEY, HUGE_BOTH, TINY_BOTH, BEYOND_FLOAT };
+enum damage { NONE, EQUAL_ROWS, NAN_QUERY, NAN_UNSAMPLED, INF_QUERY, NAN_KEY, HUGE_BOTH, TINY_BOTH, BEYOND_FLOAT };
 
 struct test_case {
     int n_q, n_k, d, dv;
@@ -39,10 +39,17 @@ static const struct test_case cases[] = {
     { 257, 257, 64, 64, DATA_NORMAL, HUGE_BOTH, false },
     { 257, 257, 64, 64, DATA_NORMAL, TINY_BOTH, false },
     { 257, 257, 64, 64, DATA_NORMAL, BEYOND_FLOAT, false },
+    { 257, 257, 32, 32, DATA_NORMAL, EQUAL_ROWS, false },
     { 257, 257, 32, 32, DATA_NORMAL, NAN_QUERY, false },
+    { 257, 257, 32, 32, DATA_NORMAL, NAN_UNSAMPLED, false },
     { 257, 257, 32, 32, DATA_NORMAL, INF_QUERY, false },
     { 257, 257, 64, 64, DATA_NORMAL, NAN_KEY, false },
 };
+
+// queries that are not numbers
+static bool poisoned(const struct test_case * c) {
+    return c->damage == NAN_QUERY || c->damage == NAN_UNSAMPLED || c->damage == INF_QUERY;
+}
 
 // what a kernel reads, and its results
 struct head {
@@ -87,6 +94,12 @@ static struct head head_new(const struct test_case * c, int seed) {
     if (c->damage >= HUGE_BOTH) {
         scale_rows(h.q, c->n_q * gap, f);
         scale_rows(h.k, c->n_k * gap, f);
+    }
+    const int step = mra_order_stride(c->n_q, MRA_ORDER_ROWS);
+    for (int i = 0; i < c->n_q; i++) {
+        if (c->damage == EQUAL_ROWS)
+            memcpy(h.q + i * gap, h.q + i % 5 * gap, sizeof(float) * c->d);         // ties at every cut
+        if (c->damage == NAN_UNSAMPLED && i % step != step / 2) h.q[i * gap] = NAN; // more than a part has room for
     }
     if (c->damage == NAN_QUERY || c->damage == INF_QUERY) h.q[20 * gap + 3] = c->damage == NAN_QUERY ? NAN : INFINITY;
     if (c->damage == NAN_KEY) h.k[mra_order_stride(c->n_k, MRA_ORDER_KEYS) * gap] = NAN;
@@ -176,7 +189,7 @@ static void check_order(struct head * h, const struct test_case * c, const struc
     order_with(h, kern, 0x3f);
     CHECK(
         memcmp(first, h->a.sorted.order, sizeof(int32_t) * n) == 0, "%s n %d: differs the second time", kern->name, n);
-    if (c->damage == NAN_QUERY || c->damage == INF_QUERY || c->damage == BEYOND_FLOAT) return;
+    if (poisoned(c) || c->damage == BEYOND_FLOAT) return;
     struct verdict r = { INFINITY, true };
     check_nodes(h, C, first, n, &r);
     const bool same = memcmp(first, want, sizeof(int32_t) * n) == 0;
@@ -215,7 +228,7 @@ static void bias_with(struct head * h, const struct mra_kernels * kern, struct b
 static void check_bias(struct head * h, const struct test_case * c, const struct mra_kernels * kern) {
     static struct bias got, want;
     const int D = MRA_ROUND_UP(c->d, MRA_PAD), n_block = (c->n_q + H - 1) / H;
-    if (c->damage == NAN_QUERY || c->damage == INF_QUERY || c->damage == NAN_KEY || c->damage == BEYOND_FLOAT) return;
+    if (poisoned(c) || c->damage == NAN_KEY || c->damage == BEYOND_FLOAT) return;
     bias_with(h, &mra_kernels_ref, &want);
     bias_with(h, kern, &got);
     const float unit = c->damage == HUGE_BOTH ? 1e-8f : c->damage == TINY_BOTH ? 1e12f : 1;
