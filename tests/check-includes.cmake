@@ -84,7 +84,7 @@ file(GLOB_RECURSE programs ${ROOT}/examples/*.c ${ROOT}/examples/*.h ${ROOT}/exa
 check_files("${std}|cjson/cJSON\\.h|${ggml}|${public}|${own}" ${programs})
 
 # Tests also know what they look into.
-set(private "kernels\\.h|(\\.\\./ggml-mra/src/)(kernels|node|node-params|op-pack|backend)\\.h|\\.\\./ggml-mra/src/cuda/cuda\\.h|\\.\\./ggml-mra/src/cpu/((dense|kernels)\\.inc|x86-levels\\.h)|\\.\\./examples/bench\\.h")
+set(private "kernels\\.h|(\\.\\./ggml-mra/src/)(kernels|node|node-params|op-pack|backend)\\.h|\\.\\./ggml-mra/src/cuda/cuda\\.h|\\.\\./ggml-mra/src/ref/common\\.h|\\.\\./ggml-mra/src/cpu/((dense|kernels)\\.inc|x86-levels\\.h)|\\.\\./examples/bench\\.h")
 set(cpp "algorithm|cfloat|cmath|cstdarg|cstddef|cstdint|cstdio|cstdlib|cstring|map|string|tuple|vector")
 check(tests "${std}|cjson/cJSON\\.h|${ggml}|${public}|${private}|ggml-backend-impl\\.h|cuda_runtime_api\\.h|\\.\\./examples/common/[a-z0-9-]+\\.h|cuda-host/host\\.h|[a-z0-9-]+\\.h")
 check(tests/cuda-host "${std}|${cpp}|[a-z0-9-]+\\.h")

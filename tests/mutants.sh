@@ -8,7 +8,7 @@ ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
 rm -rf "$work"; mkdir -p "$work"
 cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE=Release -DGGML_MRA_KERNEL_OPT=-O1 >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-cmake --build "$work/build" -j 2 --target test-ops test-attn test-golden test-sched test-errors test-linear test-int8 >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+cmake --build "$work/build" -j 2 --target test-ops test-attn test-query-order test-golden test-sched test-errors test-linear test-int8 >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 
 caught=0; survived=0
 while IFS='|' read test file from to; do # \| is a bar of the source
@@ -51,6 +51,15 @@ test-attn   |attn.c|if (i == 0) zero_rows(&a, a.n_k > 0 ? a.n_q : 0, n_rows);|(v
 test-attn   |pack.c|const int64_t head_kv = j->q ? head/(j->q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
 test-attn   |pack.c|if (ith == 0) atomic_store_explicit|if (0) atomic_store_explicit
 test-attn   |node.c|lq = n_q == n_k ? lk : r.n_q;|lq = r.n_q;
+test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
+test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - sum|v_load(rows[i] + c)
+test-query-order|cpu/query-order.inc|v_store(t->z + i, -v_load(t->z + i));|
+test-query-order|cpu/query-order.inc|v_set1(-FLT_MAX)), v_set1(FLT_MAX))|v_set1(-INFINITY)), v_set1(FLT_MAX))
+test-query-order|cpu/query-order.inc|t->z[c] = t->C[(size_t) c * (D + 1)];|t->z[c] = t->C[c];
+test-query-order|cpu/query-order.inc|for (; c < D; c++) dst[c] = 0;|
+test-query-order|cpu/key-bias.inc|add ? bias[j + r] + b[r] : b[r]|b[r]
+test-query-order|cpu/key-bias.inc|w[c] = a->scale * a->scale * a|w[c] = a
+test-query-order|cpu/key-bias.inc|p = v_fma(p, s, v_set1(2.0f / 5));|
 test-golden |cpu/columns.inc|w->x0 + i, w->x0 + i + 1);|w->x0, w->x0 + 1);
 test-golden |mra-attn.c|(uint16_t) (i ? 0 : a->first_n)|0
 test-linear |cpu/linear-y.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;

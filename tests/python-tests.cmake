@@ -6,7 +6,7 @@ if (Python3_FOUND)
     add_test(NAME python-environment
         COMMAND sh -c "test -x '${venv}/bin/python' || '${Python3_EXECUTABLE}' -m venv '${venv}' && '${venv}/bin/python' -m pip install --quiet --disable-pip-version-check -r '${PROJECT_SOURCE_DIR}/convert/requirements.txt'")
     set_tests_properties(python-environment PROPERTIES FIXTURES_SETUP python TIMEOUT 600)
-    foreach(name convert convert_vocab convert_errors peers reference)
+    foreach(name convert convert_vocab convert_errors fetch peers reference)
         add_test(NAME python-${name} COMMAND ${venv}/bin/python -B ${PROJECT_SOURCE_DIR}/tests/test_${name}.py)
         set_tests_properties(python-${name} PROPERTIES FIXTURES_REQUIRED python TIMEOUT 300)
     endforeach()

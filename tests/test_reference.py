@@ -27,6 +27,8 @@ class Attention(unittest.TestCase):
             for sizes in ((32, 1), (16, 4, 1)):
                 self.close(ref.square(q, k, v, sizes, (10**6,) * 2), ref.exact(q, k, v))
             self.close(ref.columns(q, k, v, 10**6, 10**6), ref.exact(q, k, v))
+            self.close(ref.sorted_rows(q, k, v, 10**6, 10**6), ref.exact(q, k, v))
+            self.close(ref.sorted_rows(q, k, v, 1, 0, n_exact=10**6), ref.exact(q, k, v))
 
     def test_nothing_refined_is_attention_of_means(self):
         q, k, v = qkv(128, 32, 1)
@@ -46,10 +48,23 @@ class Attention(unittest.TestCase):
             padded = [np.pad(x, ((0, 70), (0, 0)), constant_values=30) for x in (q, k, v)]
             mask = np.arange(n + 70) < n
             for attention in (lambda *a, **o: ref.square(*a, (32, 1), (5,), **o), lambda *a, **o: ref.square(*a, (16, 4, 1), (9, 40), rule="mu", **o),
-                              lambda *a, **o: ref.columns(*a, 3, 9, **o), ref.exact):
+                              lambda *a, **o: ref.columns(*a, 3, 9, **o), lambda *a, **o: ref.sorted_rows(*a, 3, 9, 1, **o), ref.exact):
                 out = attention(*padded, mask=mask)
                 self.close(out[:n], attention(q, k, v))
                 self.assertFalse(out[n:].any())
+
+    def test_order_is_a_permutation_and_separates(self):
+        for n in (1, 15, 16, 17, 33, 211):
+            q, k, _ = qkv(n, 24, n)
+            self.assertEqual(list(np.sort(ref.query_order(q, k))), list(range(n)))
+        q, k, _ = qkv(256, 24, 5)
+        kind = np.arange(256) * 7 % 4
+        order = ref.query_order(0.01 * q + 5 * np.eye(24)[kind], k)
+        self.assertTrue((kind[order].reshape(-1, 16) == kind[order[::16], None]).all())
+
+    def test_mean_key_does_not_count(self):
+        q, k, v = qkv(97, 24, 6)
+        self.close(ref.sorted_rows(q, k + 3, v, 4, 20), ref.sorted_rows(q, k, v, 4, 20))
 
     def test_huge_scores(self):
         q, k, v = qkv(96, 32, 3)

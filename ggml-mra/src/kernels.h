@@ -17,6 +17,8 @@ enum {
     MRA_GROUP_MAX = 64,    // query blocks per work item of the columns frame, at most
     MRA_PAD = 16,          // packed rows are padded with zeros to a multiple of this
     MRA_PANEL = 32,        // block columns per panel of the packed block statistics
+    MRA_ORDER_KEYS = 128,  // query_order looks at about so many keys,
+    MRA_ORDER_ROWS = 24,   // and at about so many queries of a node
     MRA_LINEAR_ROWS = 288, // rows of a dense layer's work item, at most
     MRA_LINEAR_COLS = 32,  // its columns are a multiple of this, but for the last
 };
@@ -43,6 +45,16 @@ struct mra_pack {
     float * v_mean;  // [n_b][dv]
 };
 
+// What the sorted frame computes once per head of queries, before any attention.
+struct mra_sorted {
+    int32_t * order;  // [n_q]            the queries, alike ones side by side: 16 of them are a query block
+    float * q_mean;   // [n_b][D]         mean of the queries of each block; D = d rounded up to MRA_PAD, 0 behind d
+    float * q_var;    // [D]              mean over all queries of (q - q_mean of its block)^2
+    float * spread;   // [n_b]            variance of scores within each block, up to a factor that all share
+    float * k_mean;   // [D]              mean key
+    float * key_bias; // [n_k]            added to q~.k_j where keys are chosen
+};
+
 // Attention of one head of one sequence.
 struct mra_attn_head {
     struct mra_rows q, k, v;
@@ -59,7 +71,11 @@ struct mra_attn_head {
     bool bound;       // expand by the min/max bound, else by the pooled score
     bool finest_only; // drop what is not kept
     int group;        // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
+    struct mra_sorted sorted;
 };
+
+// query_order looks at every stride-th of n rows. Odd: positions that repeat have even periods.
+static inline int mra_order_stride(int n, int n_wanted) { return n / n_wanted > 1 ? n / n_wanted | 1 : 1; }
 
 // how many priors of the columns frame name key block y for query block x
 static inline int mra_columns_named(const struct mra_attn_head * a, int x, int y) {
@@ -136,6 +152,22 @@ struct mra_kernels {
     void (*block_sparse_attn)(const struct mra_attn_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
         const float * state, void * scratch);
 
+    // sorted.order = the leaves, from left to right, of a balanced tree over the queries 0..n_q-1. A node of m > 16
+    // queries y_1..y_m, ascending, sends those with the ceil(m/32)*16 smallest y.z to its left, ties to the lower
+    // index:
+    //   z = C Y'Y C_c,  c = argmax_c C_cc sum_i Y_ic^2,  Y = every stride-th y minus their mean,
+    // C = covariance of every stride-th key: y'Cy is the variance of y's scores. A z of 0, or one that is not finite,
+    // leaves the order as it is, and queries whose y.z is NaN come last.
+    // Then the blocks' q_mean, q_var, and spread[x] = sum_c C_cc mean_{i in x} (q_ic - q_mean_c)^2.
+    // given: sorted.order is there already. Reads a->q, k, n_q, n_k, d.
+    void (*query_order)(const struct mra_attn_head * a, bool given, void * scratch);
+
+    // sorted.k_mean, and
+    //   key_bias[j] = [1/2 log(scale^2 sum_c q_var_c (k_jc - k_mean_c)^2) + log|v_j - v_mean|]/scale.
+    // 1e-9, 1e-18 are added to what the logarithms see (of |v|, squared). exp(scale*(q~.k_j + bias)) is about the error
+    // of leaving key j to q~. Reads sorted.q_var.
+    void (*key_bias)(const struct mra_attn_head * a, void * scratch);
+
     // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
     void (*columns)(const struct mra_attn_head * a, int x0, void * scratch);
 
@@ -152,6 +184,7 @@ struct mra_kernels {
 // 64-byte aligned.
 size_t mra_linear_scratch(int k, bool floats);
 size_t mra_block_sparse_attn_scratch(int d, int dv);
+size_t mra_sorted_scratch(int d, int dv, int n_q, int n_k); // query_order, key_bias
 size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);
 
 extern const struct mra_kernels mra_kernels_ref;

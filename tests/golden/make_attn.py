@@ -8,6 +8,8 @@ them by the specification (mra_reference.py, float64).
 
 attn/qkv.npy   float16 [3, 4 heads, 512, 32]: two heads of layer 1, two of layer 4
 attn/cases.txt one case a line: name, frame, length, counts, rule, first_n, diag_n, relative error to exact attention of each head
+attn/sorted.txt the same for the sorted frame, counts m1, m2 and exact rows of cells; NAME.order.npy: float32 [4 heads, n], the order of
+               the queries; NAME.bias.npy: float32 [4 heads, n], the keys' biases
 attn/NAME.npy  float32 [4 heads, 64, 32]: every eighth output row
 """
 from __future__ import annotations
@@ -44,6 +46,9 @@ CASES = [
     ("16-4-1",       "16,4,1",    512, (200, 1200),  "rowmax", 0, 0),
     ("64-16-4-1",    "64,16,4,1", 490, (20, 80, 500), "mu",    0, 0),
 ]
+
+# name, length, m1, m2, exact rows of cells; w = 1/4, 3/8; half the key blocks; short
+SORTED = [("sorted-4", 512, 32, 78, 1), ("sorted-3", 512, 32, 142, 1), ("sorted-half", 512, 16, 80, 0), ("sorted-301", 301, 10, 40, 2)]
 
 
 def heads_of(gguf_path, folder):
@@ -84,6 +89,25 @@ def main():
         lines.append(" ".join([name, frame, str(n), ",".join(map(str, counts)) or "-", rule, str(first_n), str(diag_n)] + [f"{e:.7f}" for e in error]))
         print(lines[-1])
     (out / "cases.txt").write_text("\n".join(lines) + "\n")
+    make_sorted(out, qkv)
+
+
+def make_sorted(out, qkv):
+    lines = []
+    for name, n, m1, m2, n_exact in SORTED:
+        x = qkv[:, :, :n].astype(np.float64)
+        heads = [x[:, h] for h in range(x.shape[1])]
+        orders = [ref.query_order(q, k) for q, k, _ in heads]
+        got = np.array([ref.sorted_rows(*qkv, m1, m2, n_exact, order=order) for qkv, order in zip(heads, orders)])
+        want = np.array([ref.exact(*qkv) for qkv in heads])
+        bias = [ref.key_bias(q * ref._scale(q, None), k, v, order) for (q, k, v), order in zip(heads, orders)]
+        error = np.sqrt(((got - want) ** 2).sum((1, 2)) / (want ** 2).sum((1, 2)))
+        np.save(out / f"{name}.npy", got[:, ::STEP].astype(np.float32))
+        np.save(out / f"{name}.order.npy", np.array(orders, np.float32))
+        np.save(out / f"{name}.bias.npy", np.array(bias, np.float32))
+        lines.append(" ".join([name, str(n), f"{m1},{m2},{n_exact}"] + [f"{e:.7f}" for e in error]))
+        print(lines[-1])
+    (out / "sorted.txt").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ tokens, padded rows give 0.
 
     square(q, k, v, sizes, budgets)  cells s x s, s = sizes[0] > sizes[1] > ... (Zeng et al., ICML 2022, Alg. 1 and 2)
     columns(q, k, v, m1, m2)         cells h x G, h x 1, 1 x 1, chosen per row of cells
+    sorted_rows(q, k, v, m1, m2)     the same with rows of cells that are alike (query_order), not neighbours in the text
     exact(q, k, v)                   softmax attention
 
 All take one head: q [n, d], k [n, d], v [n, dv], mask [n] of 0/1 or None, and return [n, dv]. n may be any number.
@@ -125,6 +126,78 @@ def columns(q, k, v, m1, m2, mask=None, scale=None, h=16, g=16, bound=True, firs
             e = np.exp(scores - scores.max(1, keepdims=True)) * weights
             out[rows] = e @ values / e.sum(1, keepdims=True)
     return out[:n]
+
+
+def query_order(q, k, h=16, n_keys=128, n_rows=24):
+    """Permutation of the rows of q: the leaves of a balanced tree, each h rows in ascending order (the last ones may be fewer).
+    A node of m > h rows sends the h * ceil(m / 2h) with the smallest y . z to its left, ties to the lower row, where z = C Y'Y C_c,
+    C = covariance of every stride-th key, Y = every stride-th row of the node minus their mean, c = argmax_c C_cc sum Y_c^2."""
+    stride = lambda n, wanted: n // wanted | 1 if n // wanted > 1 else 1
+    keys = k[::stride(len(k), n_keys)]
+    keys = keys - keys.mean(0)
+    cov = keys.T @ keys
+    top = cov.diagonal().max()
+    cov = cov / top if top > 0 else cov
+    out, todo = np.empty(len(q), np.int64), [(0, np.arange(len(q)))]
+    while todo:
+        at, rows = todo.pop()
+        m = len(rows)
+        if m > h:
+            step = stride(m, n_rows)
+            y = q[rows[step // 2::step]]
+            y = y - y.mean(0)
+            z = cov @ (y.T @ (y @ cov[np.argmax(cov.diagonal() * (y * y).sum(0))]))
+            cut = -(-m // (2 * h)) * h
+            order = np.argsort(q[rows] @ z, kind="stable")
+            todo += [(at, np.sort(rows[order[:cut]])), (at + cut, np.sort(rows[order[cut:]]))]
+        else:
+            out[at:at + m] = rows
+    return out
+
+
+def key_bias(q, k, v, order, h=16):
+    """b_j = 1/2 log sum_c D_c (k_j - k~)_c^2 + log |v_j - v~|, D = mean variance of q (scaled) within its blocks: e^{l_j + b_j} is about the
+    error of leaving key j to the mean query."""
+    blocks = [q[order[a:a + h]] for a in range(0, len(q), h)]
+    var = sum(len(b) * b.var(0) for b in blocks) / len(q)
+    return 0.5 * np.log((k - k.mean(0)) ** 2 @ var + 1e-9) + 0.5 * np.log(((v - v.mean(0)) ** 2).sum(1) + 1e-18)
+
+
+def sorted_rows(q, k, v, m1, m2, n_exact=0, mask=None, scale=None, h=16, g=16, order=None):
+    """columns over rows of cells that are alike:
+    0. rows of cells: runs of h of query_order, or of the order given. The n_exact rows of cells whose scores spread most,
+       sum_c Var(q_c) Var(k_c), use all keys: queries that are like no others end up together, and their mean means nothing;
+    1. the mean key is subtracted from all keys: exact attention does not change, the mean query's scores do;
+    2. expand the m1 blocks of g keys with the largest bound plus largest bias; keep the m2 keys with the largest l_j + b_j."""
+    valid = np.ones(len(q), bool) if mask is None else np.asarray(mask) > 0
+    out = np.zeros((len(q), v.shape[1]))
+    if not valid.any():
+        return out
+    q, k, v = q[valid] * _scale(q, scale), k[valid], v[valid]
+    order = query_order(q, k, h) if order is None else np.asarray(order)
+    bias = key_bias(q, k, v, order, h)
+    k = k - k.mean(0)
+    n = len(k)
+    cells = [slice(a, min(a + g, n)) for a in range(0, n, g)]
+    k_max, k_min, k_mean = (np.array([f(k[c], axis=0) for c in cells]) for f in (np.max, np.min, np.mean))
+    bias_max = np.array([bias[c].max() for c in cells])
+    blocks = [order[a:a + h] for a in range(0, n, h)]
+    spread = np.array([q[rows].var(0) @ k.var(0) for rows in blocks])
+    worst = np.argsort(-spread, kind="stable")[:n_exact]
+    result = np.empty((n, v.shape[1]))
+    for x, rows in enumerate(blocks):
+        mean = q[rows].mean(0)
+        scores = np.tile(np.repeat(k_mean @ mean, g)[:n], (len(rows), 1))  # a block not expanded: all its keys weigh the same
+        bound = np.maximum(mean * k_max, mean * k_min).sum(1) + bias_max
+        expanded = np.sort(np.argsort(-bound, kind="stable")[:m1])
+        column = np.concatenate([np.arange(n)[cells[y]] for y in expanded])
+        scores[:, column] = k[column] @ mean
+        kept = np.arange(n) if x in worst else column[np.argsort(-(k[column] @ mean + bias[column]), kind="stable")[:m2]]
+        scores[:, kept] = q[rows] @ k[kept].T
+        e = np.exp(scores - scores.max(1, keepdims=True))
+        result[rows] = e @ v / e.sum(1, keepdims=True)
+    out[valid] = result
+    return out
 
 
 class _Level:

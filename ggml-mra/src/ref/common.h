@@ -21,6 +21,11 @@ void mra_ref_coarse_state(float * o, float * max, float * sum, const float * s, 
     int n, const float * v, size_t ldv, int dv);
 void mra_ref_block_sparse_attn(const struct mra_attn_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
     const float * state, void * scratch);
+void mra_ref_query_order(const struct mra_attn_head * a, bool given, void * scratch);
+void mra_ref_key_covariance(double * C, struct mra_rows k, int n_k, int d);
+bool mra_ref_split_direction(
+    double * z, const double * C, struct mra_rows q, const int32_t * idx, int m, int d, double * y);
+void mra_ref_key_bias(const struct mra_attn_head * a, void * scratch);
 void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch);
 void mra_ref_linear_x(const struct mra_linear * a, int i0, int i1, void * scratch);
 void mra_ref_linear(
