@@ -63,7 +63,7 @@ test-int8   |cpu/int8-attn.inc|v_load(s->o + c * H + n) * f);|v_load(s->o + c * 
 test-int8   |cpu/int8-attn.inc|* f * v_set1(p->v_factor[c + m])|* f
 test-int8   |cpu/int8-attn.inc|k->idx[j + i] * DV) + c|k->idx[j] * DV) + c
 test-int8   |cpu/int8-pack.inc|(lanes * r + l) * WORD|(V_STEP * l + r) * WORD
-test-int8   |cpu/int8-pack.inc|most * 0x1p-12f));|0));
+test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
 test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
 test-int8   |cpu/int8-pack.inc|a <= b \|\| b != b ? b : a|a <= b ? b : a
 test-int8   |cpu/int8.c|first += run;|
