@@ -1,5 +1,5 @@
-// Time of exact attention in integers against floats, same rows, taking turns: 12 heads x 64, validated before timed.
-// usage: bench-int8 N...   MRA_ISA and MRA_THREADS (2) as everywhere
+// Time of exact attention in integers against floats, same rows, taking turns: 12 heads x 64, validated before timed;
+// then lists of keys. usage: bench-int8 N...   MRA_ISA and MRA_THREADS (2) as everywhere
 #include "harness.h"
 
 #include <pthread.h>
@@ -135,6 +135,47 @@ static int bench(int length) {
     return 0;
 }
 
+// 16 queries over m listed keys of n, one thread: the columns frame's fine part. Lists change from call to call.
+static int bench_list(int length, int m) {
+    n = length;
+    enum { LISTS = 64 };
+    int32_t(*idx)[1024] = malloc(sizeof(*idx) * LISTS);
+    uint64_t seed = 1;
+    for (int l = 0; l < LISTS; l++)
+        for (int j = 0, c = 0; j < n && c < m; j++)
+            if (rng_int(&seed, 1, n - j) <= m - c) idx[l][c++] = j;
+    out = malloc(sizeof(float) * n * N_HEAD * D);
+    for (int i = 0; i < 3; i++) x[i] = data_new(DATA_NORMAL, n, N_HEAD * D, 1 + i);
+    pack[0] = memory(mra_int8_pack_size(D, D, n, k->int8.bytes));
+    copy[0] = memory(2 * sizeof(float) * n * D);
+    const struct mra_attn_head a = head(0);
+    const struct mra_int8_pack p = mra_int8_pack_at(pack[0], D, D, n, k->int8.bytes, true);
+    k->pack(&a, 0, n, true, false);
+    k->int8.pack(&a, &p, 0, n);
+    float want[16 * D], got[16 * D];
+    double best[2] = { 1e9, 1e9 };
+    for (int turn = 0; turn < 200; turn++) {
+        const double t0 = now();
+        for (int l = 0; l < LISTS; l++) k->block_sparse_attn(&a, 0, 16, idx[l], m, 1, NULL, scratch[0]);
+        for (int i = 0; i < 16; i++) memcpy(want + i * D, a.out + i * a.ld_out, sizeof(float) * D);
+        const double t1 = now();
+        for (int l = 0; l < LISTS; l++) k->int8.attn(&a, &p, 0, 16, idx[l], m, NULL, scratch[0]);
+        const double t2 = now();
+        for (int i = 0; i < 16; i++) memcpy(got + i * D, a.out + i * a.ld_out, sizeof(float) * D);
+        if (!(relative_error(got, want, 16 * D) < 0.03)) return printf("list of %d: wrong\n", m), 1;
+        best[0] = fmin(best[0], (t1 - t0) / LISTS);
+        best[1] = fmin(best[1], (t2 - t1) / LISTS);
+    }
+    printf("%s, 1 thread, 16 queries, %d of %d keys: floats %.2f us, integers %.2f us, %.2fx, %.0f GOP/s\n", k->name, m,
+        n, best[0] * 1e6, best[1] * 1e6, best[0] / best[1], 64.0 * m * D / best[1] * 1e-9);
+    for (int i = 0; i < 3; i++) free(x[i]);
+    free(pack[0]);
+    free(copy[0]);
+    free(out);
+    free(idx);
+    return 0;
+}
+
 int main(int argc, char ** argv) {
     k = mra_kernels_get();
     if (getenv("MRA_THREADS")) n_threads = atoi(getenv("MRA_THREADS"));
@@ -154,5 +195,6 @@ int main(int argc, char ** argv) {
     }
     int bad = 0;
     for (int i = 1; i < argc; i++) bad |= atoi(argv[i]) < 1 || bench(atoi(argv[i]));
+    for (int m = 128; m <= 1024; m *= 2) bad |= bench_list(4096, m);
     return bad;
 }

@@ -15,15 +15,16 @@ enum kind {
     ZERO_QUERY,
     TINY_SINK, // most of the weight on a key with almost no value
     LARGE_V,   // 1e30
+    HUGE_ROWS, // three rows of q
     HUGE_ALL,  // scores of +-1e4: for floats
-    BAD_Q,     // NaN in one row of q
+    BAD_Q,     // NaN in a row of q
     BAD_K,
     BAD_V, // infinite
     N_KINDS
 };
 static const char * const kind_names[] = { "normal", "q outlier", "k outlier", "v outlier", "huge score", "equal keys",
-    "zero values", "no values", "zero query", "tiny sink", "large v", "huge scores", "NaN in q", "NaN in k",
-    "inf in v" };
+    "zero values", "no values", "zero query", "tiny sink", "large v", "huge rows", "huge scores", "NaN in q",
+    "NaN in k", "inf in v" };
 
 // left: rows that the guard must leave to floats; error: what bytes may be off by, words a tenth
 struct int8_case {
@@ -55,6 +56,7 @@ static const struct int8_case cases[] = {
     { ZERO_QUERY, 33, 513, 32, 32, false, 0, 0.015 },
     { TINY_SINK, 33, 513, 64, 64, false, 0, 0.08 },
     { LARGE_V, 33, 513, 64, 64, false, 0, 0.025 },
+    { HUGE_ROWS, 70, 513, 64, 64, false, 3, 0.03 }, // such rows in the sample make the factors worse
     { HUGE_ALL, 70, 513, 64, 64, false, 70, 1e-5 },
     { BAD_Q, 70, 130, 64, 64, false, 1, 0.025 },
     { BAD_K, 40, 130, 64, 64, false, 40, 1e-5 },
@@ -158,6 +160,8 @@ static void spoil(const struct int8_case * c, float * q, float * k, float * v) {
         }
     }
     if (c->kind == BAD_Q) q[40 * d + 1] = NAN;
+    for (int i = 40; c->kind == HUGE_ROWS && i < 47; i += i == 40 ? 5 : 1) // 40, 45, 46: two runs
+        for (int x = 0; x < d; x++) q[i * d + x] *= 2000;
     if (c->kind == BAD_K) k[17 * d + 1] = NAN;
     if (c->kind == BAD_V) v[17 * dv + 1] = INFINITY;
 }
@@ -285,8 +289,11 @@ static void test_case(const struct mra_kernels * k, const struct int8_case * c) 
     CHECK(e <= 1e-5, "%s %s n=%d d=%d: differs from the reference by %.1e", k->name, name, c->n_k, c->d, e);
     CHECK(memcmp(a, b, sizeof(float) * n) == 0, "%s %s n=%d: packed in parts gives other bits", k->name, name, c->n_k);
     int left;
-    float * rows = run_rows(k, &h.a, &left);
-    float * exact = c->kind >= BAD_Q ? run_float(k, &h.a) : run_exact(&h.a, NULL, 0, NULL);
+    float *rows = run_rows(k, &h.a, &left), *floats = run_float(k, &h.a);
+    float * exact = c->kind >= BAD_Q ? floats : run_exact(&h.a, NULL, 0, NULL);
+    int n_other = 0;
+    for (int64_t i = 0; i < n; i++) n_other += isnan(a[i]) && memcmp(&rows[i], &floats[i], sizeof(float)) != 0;
+    CHECK(n_other == 0, "%s %s: rows left to floats are not what floats give", k->name, name);
     const double off = error_of(rows, exact, n);
     CHECK(off <= looser(&k->int8, c->error), "%s %s n=%d d=%d: error %.5f", k->name, name, c->n_k, c->d, off);
     CHECK(c->left < 0 || left == c->left || (c->kind == HUGE_ALL && reference(&k->int8) == &mra_int8_ref_words),
@@ -295,7 +302,8 @@ static void test_case(const struct mra_kernels * k, const struct int8_case * c) 
     free(a);
     free(b);
     free(rows);
-    free(exact);
+    if (exact != floats) free(exact);
+    free(floats);
     head_free(&h);
 }
 

@@ -45,6 +45,20 @@ INL vi v_nearest(vf x) {
 #endif
 }
 
+// a*b + c rounded once, whatever the compiler makes of v_fma: the integers depend on it
+INL vf v_fused(vf a, vf b, vf c) {
+#if VL == 16 && defined(__AVX512F__)
+    return (vf) _mm512_fmadd_ps((__m512) a, (__m512) b, (__m512) c);
+#elif VL == 8
+    return (vf) _mm256_fmadd_ps((__m256) a, (__m256) b, (__m256) c);
+#elif VL == 4 && defined(__aarch64__)
+    return (vf) vfmaq_f32((float32x4_t) c, (float32x4_t) a, (float32x4_t) b);
+#else
+    for (int i = 0; i < VL; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+#endif
+}
+
 INL vf v_magnitude(vf x) { return (vf) ((vi) x & 0x7fffffff); }
 
 // the low bits of VL integers
@@ -79,7 +93,7 @@ INL vf v_log2(vf x) {
     const vi b = (vi) x;
     const vf e = v_to_float((b >> 23) - 127), f = (vf) ((b & 0x7fffff) | 0x3f800000) - v_set1(1.5f);
     vf r = v_set1(p[0]);
-    UNROLL for (int i = 1; i < 7; i++) r = v_fma(r, f, v_set1(p[i]));
+    UNROLL for (int i = 1; i < 7; i++) r = v_fused(r, f, v_set1(p[i]));
     return r + e;
 }
 
@@ -94,7 +108,7 @@ INL vf v_exp2_form(vf x) {
     x = v_max(v_set1(-120.0f), x);
     const vf magic = v_set1(12582912.0f), r = x + magic, f = x - (r - magic);
     vf p = v_set1(int8_form.exp2[0]);
-    UNROLL for (int i = 1; i < int8_form.n_exp2; i++) p = v_fma(p, f, v_set1(int8_form.exp2[i]));
+    UNROLL for (int i = 1; i < int8_form.n_exp2; i++) p = v_fused(p, f, v_set1(int8_form.exp2[i]));
     return (vf) ((vi) p + ((vi) r << 23));
 }
 
