@@ -1,87 +1,167 @@
 #!/bin/sh
 # Seeded bugs: each line changes one place of a copy of the sources; a test that names it must then fail. A mutant that
-# survives means a test that cannot fail. Opt-in (make mutants): it rebuilds the kernels for every line.
+# survives means a test that cannot fail, a line that fits no place or several files is an error. Opt-in (make mutants).
 # usage: mutants.sh SOURCE BUILD [WORD]   BUILD: a configured build folder, only its ggml is reused; WORD: only lines that have it
+#        mutants.sh SOURCE -              only whether every line fits
+# Lines: TEST|FILES|FROM|TO. FILES: patterns in ggml-mra/src, or encoder/..., for code moves between files; FROM must be in
+# one of them. White space counts nowhere; \! is a bar of the source. TEST: a program, or "kernels": test-kernels and test-kernels-extreme on one
+# level, compiled without the rest.
 set -u
-src=$(cd "$1" && pwd); build=$(cd "$2" && pwd); work=$build/mutants
-ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
-rm -rf "$work"; mkdir -p "$work"
-cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
-cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE=Release -DGGML_MRA_KERNEL_OPT=-O1 >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
-cmake --build "$work/build" -j 2 --target test-ops test-attn test-query-order test-golden test-sched test-errors test-linear test-int8 >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
+src=$(cd "$1" && pwd)
+command -v perl >/dev/null || { echo "skipped: no perl"; exit 77; }
 
-caught=0; survived=0
-while IFS='|' read test file from to; do # \| is a bar of the source
+# seed FILE...: FROM -> TO in the one file that has it, whose name is printed; exit 3: none, 4: several
+seed() {
+    perl -e 'my $re = join("\\s*", map quotemeta, $ENV{FROM} =~ /\w+|[^\s\w]/g); my @hit;
+        for my $f (@ARGV) { local $/; open(my $h, "<", $f) or next; my $t = <$h>; push @hit, [$f, $t] if $t =~ /$re/; }
+        exit(@hit ? 4 : 3) if @hit != 1;
+        my ($f, $t) = @{$hit[0]}; $t =~ s/$re/$ENV{TO}/; print $f;
+        if ($ENV{WRITE}) { open(my $h, ">", $f) or exit 5; print $h $t; }' "$@"
+}
+
+if [ "$2" = - ]; then work=$src; only=; else
+    build=$(cd "$2" && pwd); work=$build/mutants; only=${3:-}
+    ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
+    rm -rf "$work"; mkdir -p "$work/kernels"
+    cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
+fi
+
+# -fexpensive-optimizations: without it -O1 makes no fused multiplications
+cflags="-std=c11 -O1 -fexpensive-optimizations -ffp-contract=fast -fno-math-errno -fno-trapping-math"
+march() {
+    case $1 in base) echo -march=x86-64-v2 ;; v3) echo -march=x86-64-v3 ;; v3-vnni) echo "-march=x86-64-v3 -mavxvnni" ;;
+        v4) echo -march=x86-64-v4 ;; v4-vnni) echo "-march=x86-64-v4 -mavx512vnni" ;; esac
+}
+isa() { cc $cflags $(march "$1") -c "$work/ggml-mra/src/cpu/isa-$1.c" -o "$work/kernels/$1.o"; }
+kernels_build() {
+    isa v3 || return 1
+    for t in test-kernels test-kernels-extreme; do
+        cc -std=c11 -O1 -D_GNU_SOURCE -o "$work/kernels/$t" "$work/tests/$t.c" "$work/ggml-mra/src/cpu/dispatch.c" \
+            "$work"/ggml-mra/src/ref/*.c "$work"/kernels/*.o -lm || return 1
+    done
+}
+kernels_test() {
+    for t in test-kernels test-kernels-extreme; do timeout 300 "$work/kernels/$t" v3 30 || return 1; done
+}
+
+# the rest by cmake, configured when first needed
+cmake_build() {
+    [ -d "$work/build" ] || cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE=Release \
+        -DGGML_MRA_KERNEL_OPT=-O1 || { rm -rf "$work/build"; return 1; }
+    cmake --build "$work/build" -j 2 --target "$1"
+}
+build_test() { if [ "$1" = kernels ]; then kernels_build; else cmake_build "$1"; fi; }
+run_test() {
+    if [ "$1" = kernels ]; then kernels_test; else
+        MRA_FAIL_FAST=1 timeout 600 ctest --test-dir "$work/build" -R "^$1\$" --no-tests=error; fi
+}
+
+caught=0; survived=0; sound=" "
+while IFS='|' read -r test files from to; do
     case "$test" in ''|'#'*) continue ;; esac
-    case "$test $file" in *"${3:-}"*) ;; *) continue ;; esac
-    test=$(echo $test); file=$(echo $file)
-    case "$file" in encoder/*) file=ggml-mra/$file ;; *) file=ggml-mra/src/$file ;; esac
-    cp "$work/$file" "$work/saved"
-    FROM=$from TO=$to perl -0pi -e 's/\Q$ENV{FROM}\E/$ENV{TO}/' "$work/$file"
-    if cmp -s "$work/$file" "$work/saved"; then echo "NOT FOUND  $file: $from"; survived=$((survived + 1)); continue; fi
-    if cmake --build "$work/build" -j 2 --target "$test" >"$work/log" 2>&1; then
-        if timeout 300 ctest --test-dir "$work/build" -R "^$test\$" >"$work/log" 2>&1
-        then echo "SURVIVED   $test: $file: $from -> $to"; survived=$((survived + 1))
-        else echo "caught     $test: $file: $from -> $to"; caught=$((caught + 1)); fi
-    else echo "NO BUILD   $file: $from -> $to"; survived=$((survived + 1)); fi
-    cp "$work/saved" "$work/$file"
+    case "$test $files" in *"$only"*) ;; *) continue ;; esac
+    from=$(printf %s "$from" | sed 's/\\!/|/g'); to=$(printf %s "$to" | sed 's/\\!/|/g')
+    test=$(echo $test); list=
+    for f in $files; do
+        case "$f" in encoder/*) list="$list $work/ggml-mra/$f" ;; *) list="$list $work/ggml-mra/src/$f" ;; esac
+    done
+    if [ "$2" = - ]; then
+        FROM=$from TO=$to WRITE= seed $list >/dev/null || { echo "DOES NOT FIT  $files: $from"; survived=$((survived + 1)); }
+        continue
+    fi
+    case "$sound" in *" $test "*) ;; *) # a test that fails without a mutant would catch all
+        if [ "$test" = kernels ]; then for i in base v3-vnni v4 v4-vnni; do isa $i || exit 1; done; fi
+        { build_test "$test" && run_test "$test"; } >"$work/log" 2>&1 ||
+            { tail "$work/log"; echo "$test fails on the sources as they are"; exit 1; }
+        sound="$sound$test " ;;
+    esac
+    file=$(FROM=$from TO=$to WRITE= seed $list) || { echo "DOES NOT FIT  $files: $from"; survived=$((survived + 1)); continue; }
+    cp "$file" "$work/saved"
+    FROM=$from TO=$to WRITE=1 seed "$file" >/dev/null
+    name=${file#"$work"/ggml-mra/}
+    if build_test "$test" >"$work/log" 2>&1; then
+        if run_test "$test" >"$work/log" 2>&1
+        then echo "SURVIVED   $test: $name: $from -> $to"; survived=$((survived + 1))
+        else echo "caught     $test: $name: $from -> $to"; caught=$((caught + 1)); fi
+    else echo "NO BUILD   $name: $from -> $to"; survived=$((survived + 1)); fi
+    cp "$work/saved" "$file"
 done <<'LIST'
-test-ops    |cpu/pool.inc|const float inv = 1.0f/n;|const float inv = 1.0f/block;
-test-ops    |cpu/pool.inc|kind == 1 ? v_min(r, acc)|kind == 1 ? v_max(r, acc)
-test-ops    |cpu/block-score.inc|v_max(p, qv*v_load(k_max + j*ldk + c))|p
-test-ops    |cpu/block-score.inc|for (int t = c; t < d; t++)|for (int t = c; t < d - 1; t++)
-test-ops    |compute.c|fill_inf(out + n, c->n_bk - n);|(void) fill_inf;
-test-ops    |cpu/topk-blocks.inc|x[i] == th.t && n_eq-- > 0|x[i] == th.t
-test-ops    |cpu/topk-blocks.inc|if (th.n_ge == m)|if (th.n_ge >= m)
-test-ops    |compute.c|mra_named_key(r.s[i] - max, named) : r.s[i] - max;|mra_named_key(r.s[i], named) : r.s[i];
-test-encoder|compute.c|mra_named_key(r.s[i] - max, named) : r.s[i] - max;|r.s[i] - max + named*1e6f : r.s[i] - max;
-test-ops    |plan.h|x - y : y - x) <= diag_n/2)|x - y : y - x) < diag_n/2)
-test-ops    |compute.c|w[n] = (float) mra_min(c->g, n_k - col*c->g);|w[n] = (float) c->g;
-test-ops    |cpu/coarse-state.inc|if (corr != 1) for|if (0) for
-test-ops    |cpu/block-sparse-attn.inc|v_load(o + c)*v_set1(corr[r])|v_load(o + c)
-test-ops    |cpu/block-sparse-attn.inc|(size_t) idx[j + m] : first + (j|(size_t) idx[j] : first + (j
-test-ops    |cpu/block-sparse-attn.inc|t == g \|\| j >= a->n_k|t == g
-test-attn   |cpu/columns.inc|l0[w->nb - 1] *= (float) (a->n_k - (w->nb - 1)*G)/G;|
-test-attn   |cpu/columns.inc|for (int t = tail; t < G; t++) c[i][t] = -INFINITY;|(void) tail;
-test-attn   |cpu/columns.inc|u[y] = mra_named_key(u[y], mra_columns_named(a, w->x0 + i, y));|u[y] += mra_columns_named(a, w->x0 + i, y);
-test-attn   |cpu/columns.inc|for (int t = 0; t < n_e; t++) l0[e[t]] = -INFINITY;|
-test-attn   |cpu/pack.inc|mx = v_max(x, mx); mn = v_min(x, mn);|mx = v_max(x, mx);
-test-attn   |cpu/pack.inc|memset(dst + (size_t) d*es, 0, (size_t) (ld - d)*es);|
-test-attn   |attn.c|if (i == 0) zero_rows(&a, a.n_k > 0 ? a.n_q : 0, n_rows);|(void) zero_rows;
-test-attn   |pack.c|const int64_t head_kv = j->q ? head/(j->q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
-test-attn   |pack.c|if (ith == 0) atomic_store_explicit|if (0) atomic_store_explicit
-test-attn   |node.c|lq = n_q == n_k ? lk : r.n_q;|lq = r.n_q;
-test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
-test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - sum|v_load(rows[i] + c)
-test-query-order|cpu/query-order.inc|v_store(t->z + i, -v_load(t->z + i));|
-test-query-order|cpu/query-order.inc|v_set1(-FLT_MAX)), v_set1(FLT_MAX))|v_set1(-INFINITY)), v_set1(FLT_MAX))
-test-query-order|cpu/query-order.inc|t->z[c] = t->C[(size_t) c * (D + 1)];|t->z[c] = t->C[c];
-test-query-order|cpu/query-order.inc|for (; c < D; c++) dst[c] = 0;|
-test-query-order|cpu/key-bias.inc|add ? bias[j + r] + b[r] : b[r]|b[r]
-test-query-order|cpu/key-bias.inc|w[c] = a->scale * a->scale * a|w[c] = a
-test-query-order|cpu/key-bias.inc|p = v_fma(p, s, v_set1(2.0f / 5));|
-test-golden |cpu/columns.inc|w->x0 + i, w->x0 + i + 1);|w->x0, w->x0 + 1);
-test-golden |mra-attn.c|(uint16_t) (i ? 0 : a->first_n)|0
-test-linear |cpu/linear-y.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
-test-linear |cpu/linear-y.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
-test-linear |cpu/linear-y.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
-test-linear |cpu/linear.inc|group_at(i, l * GROUPS, k)|group_at(i, 0, k)
-test-linear |cpu/linear-tile.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j * VL);|v_load(t->f + m * PANEL + j * VL);
-test-linear |cpu/linear-tile.inc|sum_x[g * ROWS_I + m]|sum_x[g * ROWS_I]
-test-linear |cpu/linear-w12.inc|(int16_t) ratios[b]|(int16_t) ratios[0]
-test-linear |cpu/linear-w8.inc|-V_BIAS * sum|-sum
-test-linear |cpu/linear-w8.inc|* -scale_min|* scale_min
-test-linear |cpu/linear-w8.inc|(nibbles[i] >> 4) - 8|(nibbles[i] >> 4)
-test-linear |cpu/linear-w.inc|(size_t) k0 * w->row_bytes / k;|0;
-test-linear |cpu/linear-x.inc|const size_t at = group_at(i, b, k);|const size_t at = group_at(i, 0, k);
-test-linear |cpu/norm.inc|for (int c = whole; c < n; c++) var +=|for (int c = n; c < n; c++) var +=
-test-linear |linear.c|w[i]   = weights_of(t, p->u.linear.bias >> i & 1 ? bias[n_bias++] : NULL, first);|w[i]   = weights_of(t, p->u.linear.bias >> i & 1 ? bias[n_bias] : NULL, first);
-test-linear |linear.c|if (!prepared) kern->linear_x|if (!prepared && i0 == 0) kern->linear_x
-test-linear |linear.c|if (ith == 0) memset(dst->data|if (0) memset(dst->data
-test-errors |linear.c|if (x->ne[0] % 32) {|if (0) {
-test-errors |linear.c|\|\| residual->ne[0] != n|
-test-errors |linear.c|t->ne[0] != x->ne[0] \|\||
-test-sched  |cpu/vec.h|p = v_fma(p, f, v_set1(2.402265e-1f));|p = v_fma(p, f, v_set1(2.5e-1f));
+kernels     |cpu/pool.inc|const float inv = 1.0f / n;|const float inv = 1.0f / block;
+kernels     |cpu/pool.inc|v_min(r, acc) : v_max(r, acc)|v_max(r, acc) : v_max(r, acc)
+kernels     |cpu/pool.inc|if (kind != MRA_POOL_KIND_MEAN) nan \!= r != r;|
+kernels     |cpu/pool.inc|\!\! r != r) acc = r;|) acc = r;
+kernels     |cpu/block-score.inc|v_max(p, qv * v_load(k_max + j * ldk + c))|p
+kernels     |cpu/block-score.inc|for (int t = c; t < d; t++)|for (int t = c; t < d - 1; t++)
+kernels     |cpu/block-score.inc|if (bound) nan[j] \!= p != p;|
+kernels     |cpu/block-score.inc|a > b \!\! a != a ? a : b|a > b ? a : b
+kernels     |cpu/topk-blocks.inc|x[i] == th.t && n_eq-- > 0|x[i] == th.t
+kernels     |cpu/topk-blocks.inc|if (th.n_ge == m)|if (th.n_ge >= m)
+kernels     |cpu/topk-blocks.inc|if (c_hi >= *m) return|if (0) return
+kernels     |cpu/topk-blocks.inc|v_hmax(mx) + 0.0f;|v_hmax(mx);
+kernels     |cpu/coarse-state.inc|if (corr != 1)|if (0)
+kernels     |cpu/coarse-state.inc|\!\! s[j] != s[j]||
+kernels     |cpu/coarse-state.inc|if (m == -INFINITY) return;|
+kernels     |cpu/block-sparse-attn.inc|v_load(o + c) * v_set1(corr[r])|v_load(o + c)
+kernels     |cpu/block-sparse-attn.inc|(size_t) idx[j + m] : first + (j|(size_t) idx[j] : first + (j
+kernels     |cpu/block-sparse-attn.inc|t == g \!\! j >= a->n_k|t == g
+kernels     |cpu/block-sparse-attn.inc|empty ? -FLT_MAX : max0|empty ? -1e30f : max0
+kernels     |cpu/block-sparse-attn.inc|max0 < INFINITY ? sum0 : NAN|sum0
+kernels     |cpu/block-sparse-attn.inc|f = sum == 0 ? 0 : 1 / sum|f = sum > 0 ? 1 / sum : 0
+kernels     |cpu/vec.h|v_min(x, v_set1(0)) + magic|x + magic
+kernels     |cpu/vec.h|p = v_fma(p, f, v_set1(2.402265e-1f));|p = v_fma(p, f, v_set1(2.5e-1f));
+kernels     |cpu/columns*.inc|block[last] *= (float) (a->n_k - last * w->g) / w->g;|
+kernels     |cpu/columns*.inc|for (int t = tail; t < g; t++) to[i][t] = -INFINITY;|(void) tail;
+kernels     |cpu/columns*.inc|score[y] = mra_named_key(score[y], mra_columns_named(a, w->x0 + i, y));|score[y] += mra_columns_named(a, w->x0 + i, y);
+kernels     |cpu/columns*.inc|for (int t = 0; t < n; t++) pooled[list[t]] = -INFINITY;|(void) pooled;
+kernels     |cpu/columns*.inc|w->x0 + i, w->x0 + i + 1);|w->x0, w->x0 + 1);
+kernels     |cpu/columns*.inc|th.t = NAN;|th.t = INFINITY;
+kernels     |cpu/columns*.inc|v_set1(m > 0 ? th.t : NAN)|v_set1(m > 0 ? th.t : INFINITY)
+kernels     |cpu/columns*.inc|total == total ? f * top : NAN|f * top
+kernels     |cpu/columns*.inc|bad \!= v != v;|
+kernels     |cpu/columns*.inc|if (fabsf(f * top) > OFFSET_MAX && top > -INFINITY)|if (0)
+kernels     |cpu/columns*.inc|for (int t = n; t < MRA_ROUND_UP(n, TILE_KEYS) + TILE_KEYS; t++) kept[t] = n ? kept[n - 1] : 0;|
+kernels     |cpu/columns*.inc|n_key = y == w->n_block - 1 ? w->a->n_k - y * g : g;|n_key = g;
+kernels     |cpu/pack.inc|mn = v_min(x, mn);|
+kernels     |cpu/pack.inc|mx = v_min(mx, v_set1(FLT_MAX));|
+kernels     |cpu/pack.inc|memset(dst + (size_t) d * es, 0, (size_t) (ld - d) * es);|
+kernels     |cpu/norm.inc|for (int c = whole; c < n; c++) var +=|for (int c = n; c < n; c++) var +=
+kernels     |cpu/norm.inc|if (!(var <= FLT_MAX)) {|if (0) {
+kernels     |ref/topk-blocks.c|left-- > 0|left > 0
+kernels     |ref/columns.c|if (m == -INFINITY) m = 0;|
+kernels     |ref/columns.c|blocks[y].taken = 1;|blocks[y].taken = 0;
+kernels     |ref/block-sparse-attn.c|return mra_ref_score(a->scale * mra_ref_dot(a->q, i, a->k, j, a->d));|return a->scale * mra_ref_dot(a->q, i, a->k, j, a->d);
+test-levels |cpu/x86-levels.h|1 << 12 \! 1 << 22 \! 1 << 27|1 << 12 \! 1 << 27
+test-levels |cpu/x86-levels.h|X86_EC_V3 = 1 << 5,|X86_EC_V3 = 0,
+test-levels |cpu/x86-levels.h|1u << 28 \! 1u << 30|1u << 30
+test-levels |cpu/dispatch.c|if (unknown) say_unknown(name, k->name);|
+test-ops    |*.c *.h|fill_inf(out + n, mra_level_cols(l) - n);|(void) fill_inf;
+test-ops    |*.c *.h|mra_named_key(r.scores[i] - max, named) : r.scores[i] - max;|mra_named_key(r.scores[i], named) : r.scores[i];
+test-encoder|*.c *.h|mra_named_key(r.scores[i] - max, named) : r.scores[i] - max;|r.scores[i] - max + named*1e6f : r.scores[i] - max;
+test-ops    |*.c *.h|x - y : y - x) <= diag_n/2)|x - y : y - x) < diag_n/2)
+test-ops    |*.c *.h|w[n] = (float) mra_min(g, n_k - col * g);|w[n] = (float) g;
+test-attn   |*.c *.h|if (i == 0) mra_zero_rows(a, a->n_k > 0 ? a->n_q : 0, n_rows);|
+test-attn   |*.c *.h|const int64_t head_kv = j->q ? head/(j->q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
+test-attn   |*.c *.h|if (ith == 0) atomic_store_explicit|if (0) atomic_store_explicit
+test-attn   |*.c *.h|lq = n_q == n_k ? lk : n_q;|lq = n_q;
+test-golden |*.c *.h|(uint16_t) (i ? 0 : a->first_n)|0
+test-linear |cpu/linear*.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
+test-linear |cpu/linear*.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
+test-linear |cpu/linear*.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
+test-linear |cpu/linear*.inc|group_at(i, l * GROUPS, k)|group_at(i, 0, k)
+test-linear |cpu/linear*.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j * VL);|v_load(t->f + m * PANEL + j * VL);
+test-linear |cpu/linear*.inc|sum_x[g * ROWS_I + m]|sum_x[g * ROWS_I]
+test-linear |cpu/linear*.inc|(int16_t) ratios[b]|(int16_t) ratios[0]
+test-linear |cpu/linear*.inc|-V_BIAS * sum|-sum
+test-linear |cpu/linear*.inc|* -scale_min|* scale_min
+test-linear |cpu/linear*.inc|(nibbles[i] >> 4) - 8|(nibbles[i] >> 4)
+test-linear |cpu/linear*.inc|(size_t) k0 * w->row_bytes / k;|0;
+test-linear |cpu/linear*.inc|const size_t at = group_at(i, b, k);|const size_t at = group_at(i, 0, k);
+test-linear |*.c *.h|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS + i), first);|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS), first);
+test-linear |*.c *.h|if (!prepared) kern->linear_x|if (!prepared && i0 == 0) kern->linear_x
+test-linear |*.c *.h|if (ith == 0) memset(dst->data, 0, layout_of|if (0) memset(dst->data, 0, layout_of
+test-errors |*.c *.h|if (x->ne[0] % K_MULTIPLE)|if (0)
+test-errors |*.c *.h|\!\! residual->ne[0] != *n|
+test-errors |*.c *.h|t->ne[0] != x->ne[0] \!\!|
 test-backend|backend.c|if (c->fork) ggml_backend_event_record(c->fork, c->peer);|if (c->fork) {}
 test-backend|backend.c|c->exec->fork(c->x, c->fork ? c->fork->context : NULL, &c->err)|c->exec->fork(c->x, NULL, &c->err)
 test-backend|backend.c|else         ggml_backend_synchronize(c->peer);|
@@ -92,74 +172,75 @@ test-backend|backend.c|{ ggml_backend_event_wait(PEER(b), e); }|{ (void) b; (voi
 test-backend|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
 test-backend|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
 test-backend|backend.c|if (!mra_pack_is_foreign(t)) return|return
-test-backend|backend.c|ggml_backend_sched_get_tensor_backend(sched, t) \|\||
+test-backend|backend.c|ggml_backend_sched_get_tensor_backend(sched, t) \!\!|
 test-backend|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
-test-backend|attn.c|if (!mra_pack_is_foreign(dst)) return dst->src[3];|if (dst) return dst->src[3];
+test-backend|*.c *.h|if (mra_pack_is_foreign(dst)) {|if (0) {
 test-backend|backend.c|{ ggml_backend_event_record(e, PEER(b)); }|{ (void) b; (void) e; }
-test-errors |node.c|if (k->ne[2] != v->ne[2]) return|if (0) return
-test-errors |params.c|p->budget > 1|p->budget > 2
-test-encoder|encoder/graph.c|ggml_norm(b->ctx, x, b->m->eps)|ggml_norm(b->ctx, x, 1e-2f)
-test-encoder|encoder/graph.c|return ggml_gelu_erf(b->ctx, x);|return ggml_gelu(b->ctx, x);
-test-encoder|encoder/graph.c|first*x->nb[1] + part*n_head*d*sizeof(float)|first*x->nb[1]
-test-encoder|encoder/graph.c|x->nb[1], i*x->nb[1]);|x->nb[1], 0);
-test-encoder|encoder/graph.c|to->nb[1], first*to->nb[1]);|to->nb[1], 0);
-test-encoder|encoder/graph.c|x = linear(b, m->cls, x, m->cls_act, NULL);|x = linear(b, m->cls, x, MRA_ACT_TANH, NULL);
-test-encoder|encoder/graph.c|part[i] = qkv[1] == qkv[0] ? i : 0;|part[i] = 0;
-test-encoder|encoder/graph.c|b->m->eps, b->err)|1e-2f, b->err)
-test-encoder|encoder/graph.c|if (b->g->types) x = ggml_add|if (0) x = ggml_add
-test-encoder|encoder/graph.c|x = ggml_get_rows(ctx, x, g->rows);|x = rows_of(&b, x, 0, s->n_rows);
-test-encoder|encoder/encoder.c|p->positions[n] = t;|p->positions[n] = n;
-test-encoder|encoder/encoder.c|p->types[n]     = q->tokens ? q->tokens[t].segment :|p->types[n]     = q->tokens ? 0 :
-test-encoder|encoder/encoder.c|return n <= AUTO_EXACT|return n < AUTO_EXACT
-test-encoder|encoder/encoder.c|exact.scale     = own.scale;|exact.scale     = 0;
-test-encoder|encoder/encoder.c|if (p.counts[0] >= n_blocks*n_blocks)|if (p.counts[0] >= n_blocks)
-test-encoder|encoder/encoder.c|j->ctx->out + j->first[j->order[i]]*j->n_cols|j->ctx->out + j->first[i]*j->n_cols
-test-encoder|encoder/encoder.c|? n - 1 : p->starts[i - p->a];|? n - 2 : p->starts[i - p->a];
-test-encoder|encoder/encoder.c|p->row_to[s->n_rows++] = i;|p->row_to[s->n_rows] = s->n_rows; s->n_rows++;
-test-encoder|encoder/encoder.c|if (st == MRA_OK) st = fetch(j, &p, err);|if (st == MRA_OK && a == 0) st = fetch(j, &p, err);
-test-encoder|encoder/encoder.c|: 1.0/sqrt((double) n);|: 1.0;
-test-encoder|encoder/encoder.c|(float) (1/sqrt(s)) : 0;|(float) (1/s) : 0;
-test-encoder|encoder/encoder.c|if (s->n > m->info.n_ctx)|if (0)
-test-encoder|encoder/encoder.c|if (type < 0 \|\| type >= n_types)|if (0)
-test-encoder|encoder/encoder.c|w->at[i].token < 0 \|\||
-test-encoder|encoder/model.c|m->info.attn.scale = scale;|
-test-encoder|encoder/model.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI : problem[0] == 'x'
-test-model-errors|encoder/model.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
-test-encoder|encoder/context.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
-test-encoder|encoder/context.c|ctx->op_start = now;|
-test-model-errors|encoder/gguf-check.c|if (ne == 0 \|\| ne > limit/total)|if (ne > limit/total)
-test-model-errors|encoder/gguf-check.c|ne > limit/total|0
-test-model-errors|encoder/gguf-check.c|if (ne0 % block) {|if (0) {
-test-model-errors|encoder/gguf-check.c|if (names[i].len == 0 \|\| names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
-test-model-errors|encoder/gguf-check.c|if (offset != *end) {|if (0) {
-test-model-errors|encoder/gguf-check.c|unpadded > c->size - start|0
-test-model-errors|encoder/gguf-check.c|if (type != GGUF_TYPE_UINT32 \|\| is_array)|if (0)
-test-model-errors|encoder/gguf-check.c|compare_names(&names[i - 1], &names[i]) == 0|0
-test-model-errors|encoder/gguf-check.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
-test-model-errors|encoder/gguf-check.c|if (n > left(c)/size) {|if (0) {
-test-model-errors|encoder/gguf-file.c|if (x < lo \|\| x > hi) {|if (x < lo) {
-test-model-errors|encoder/model.c|if (t->ne[0] != ne0 \|\||if (
-test-model-errors|encoder/model.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
-test-model-errors|encoder/model.c|: !is_matrix_type(t->type))|: false)
-test-model-errors|encoder/model.c|if (m->position_embd->ne[1] < i->n_ctx) {|if (0) {
-test-model-errors|encoder/model.c|if (n > m->info.n_vocab)|if (0)
-test-encoder-text|encoder/model.c|n[n[1] > n[0] \|\| n[0] == 0]--|n[n[0] == 0]--
-test-encoder-text|encoder/model.c|if (t < 0 \|\| seen[t]++ < n[t])|if (t < 0 \|\| seen[t]++ > n[t])
-test-encoder-text|encoder/vocab.c|v->lowercase = v->strip_accents = uncased;|
-test-encoder-text|encoder/vocab.c|KEY("seperator_token_id")|KEY("padding_token_id")
-test-encoder-text|encoder/vocab.c|v->scores = scores;|v->scores = NULL;
-test-model-errors|encoder/vocab.c|v->charsmap = st == MRA_OK ? map : NULL;|v->n_charsmap = 0;
-test-quantize|encoder/quantize.c|strcmp(name, "token_types.weight") == 0|0
-test-quantize|encoder/quantize.c|a.st_ino == b.st_ino|0
-test-quantize|encoder/quantize.c|if (st != MRA_OK) unlink(w->tmp);|
-test-quantize|encoder/quantize.c|(align - n % align) % align|0
-test-quantize|encoder/quantize.c|ggml_quantize_chunk(k->to, rows, k->dst + (size_t) i*k->nb_dst,|ggml_quantize_chunk(k->to, rows, k->dst,
-test-quantize|encoder/quantize.c|if (n % ggml_blck_size(type) == 0) return type;|if (n % 32 == 0) return type;
-test-quantize|encoder/quantize.c|if (!is_plain(t->type)) {|if (0) {
-test-encoder-text|encoder/vocab.c|id >= 0 ? (int32_t) id : find_token(|id >= 0 ? (int32_t) id : -1; (void) (
-test-encoder-device|encoder/context.c|ctx->companion = ggml_backend_mra_init(backend, &ctx->no_companion);|(void) backend;
-test-encoder-device|encoder/context.c|for (int i = ctx->n_backends - 1; i >= 0; i--) ggml_backend_free|for (int i = 0; i < ctx->n_backends; i++) ggml_backend_free
-test-encoder-device|encoder/model.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
+test-errors |*.c *.h|if (k->ne[2] != v->ne[2]) return|if (0) return
+test-errors |*.c *.h|p->budget > 1|p->budget > 2
+test-encoder|encoder/*.c|ggml_norm(b->ctx, x, b->m->eps)|ggml_norm(b->ctx, x, 1e-2f)
+test-encoder|encoder/*.c|return ggml_gelu_erf(b->ctx, x);|return ggml_gelu(b->ctx, x);
+test-encoder|encoder/*.c|first*x->nb[1] + part*n_head*d*sizeof(float)|first*x->nb[1]
+test-encoder|encoder/*.c|x->nb[1], i*x->nb[1]);|x->nb[1], 0);
+test-encoder|encoder/*.c|to->nb[1], first*to->nb[1]);|to->nb[1], 0);
+test-encoder|encoder/*.c|x = linear(b, m->cls, x, m->cls_act, NULL);|x = linear(b, m->cls, x, MRA_ACT_TANH, NULL);
+test-encoder|encoder/*.c|part[i] = qkv[1] == qkv[0] ? i : 0;|part[i] = 0;
+test-encoder|encoder/*.c|b->m->eps, b->err)|1e-2f, b->err)
+test-encoder|encoder/*.c|if (b->g->types) x = ggml_add|if (0) x = ggml_add
+test-encoder|encoder/*.c|x = ggml_get_rows(ctx, x, g->rows);|x = rows_of(&b, x, 0, s->n_rows);
+test-encoder|encoder/*.c|p->positions[n] = t;|p->positions[n] = n;
+test-encoder|encoder/*.c|p->types[n]     = q->tokens ? q->tokens[t].segment :|p->types[n]     = q->tokens ? 0 :
+test-encoder|encoder/*.c|return n <= MRA_AUTO_EXACT|return n < MRA_AUTO_EXACT
+test-encoder|encoder/*.c|exact.scale     = own.scale;|exact.scale     = 0;
+test-encoder|encoder/*.c|return attn->counts[0] >= n_blocks * n_blocks;|return attn->counts[0] >= n_blocks;
+test-encoder|encoder/*.c|j->ctx->out + j->first_row[j->order[i]] * j->n_cols|j->ctx->out + j->first_row[i] * j->n_cols
+test-encoder|encoder/*.c|? n - 1 : p->starts[i - p->a];|? n - 2 : p->starts[i - p->a];
+test-encoder|encoder/*.c|p->row_to[s->n_rows++] = i;|p->row_to[s->n_rows] = s->n_rows; s->n_rows++;
+test-encoder|encoder/*.c|if (st == MRA_OK) st = fetch(j, &p, err);|if (st == MRA_OK && a == 0) st = fetch(j, &p, err);
+test-encoder|encoder/*.c|1.0 / sqrt((double) n)|1.0
+test-encoder|encoder/*.c|(float) (1/sqrt(s)) : 0;|(float) (1/s) : 0;
+test-encoder|encoder/*.c|if (s->n > m->info.n_ctx)|if (0)
+test-encoder|encoder/*.c|if (type < 0 \!\! type >= n_types)|if (0)
+test-encoder|encoder/*.c|s->first >= 0 &&|
+test-encoder|encoder/*.c|m->info.attn.scale = scale;|
+test-encoder|encoder/*.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI : problem[0] == 'x'
+test-model-errors|encoder/*.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
+test-encoder|encoder/*.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
+test-encoder|encoder/*.c|ctx->op_start = now;|
+test-model-errors|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
+test-model-errors|encoder/*.c|ne > limit/total|0
+test-model-errors|encoder/*.c|if (ne0 % block) {|if (0) {
+test-model-errors|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
+test-model-errors|encoder/*.c|if (offset != *end) {|if (0) {
+test-model-errors|encoder/*.c|unpadded > c->size - start|0
+test-model-errors|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
+test-model-errors|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
+test-model-errors|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
+test-model-errors|encoder/*.c|if (n > left(c)/size) {|if (0) {
+test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
+test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
+test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
+test-model-errors|encoder/*.c|: !is_matrix_type(t->type))|: false)
+test-model-errors|encoder/*.c|if (m->position_embd->ne[1] < i->n_ctx) {|if (0) {
+test-model-errors|encoder/*.c|if (n > m->info.n_vocab)|if (0)
+test-encoder-text|encoder/*.c|n[n[1] > n[0] \!\! n[0] == 0]--|n[n[0] == 0]--
+test-encoder-text|encoder/*.c|if (t < 0 \!\! seen[t]++ < n[t])|if (t < 0 \!\! seen[t]++ > n[t])
+test-encoder-text|encoder/*.c|v->lowercase = v->strip_accents = uncased;|
+test-encoder-text|encoder/*.c|KEY("seperator_token_id")|KEY("padding_token_id")
+test-encoder-text|encoder/*.c|v->scores = scores;|v->scores = NULL;
+test-model-errors|encoder/*.c|v->charsmap = st == MRA_OK ? map : NULL;|v->n_charsmap = 0;
+test-quantize|encoder/*.c|strcmp(name, "token_types.weight") == 0|0
+test-quantize|encoder/*.c|a.st_ino == b.st_ino|0
+test-quantize|encoder/*.c|if (st != MRA_OK) unlink(w->tmp);|
+test-quantize|encoder/*.c|(align - n % align) % align|0
+test-quantize|encoder/*.c|ggml_quantize_chunk(k->to, rows, k->dst + (size_t) i*k->nb_dst,|ggml_quantize_chunk(k->to, rows, k->dst,
+test-quantize|encoder/*.c|if (n % ggml_blck_size(type) == 0) return type;|if (n % 32 == 0) return type;
+test-quantize|encoder/*.c|if (!is_plain(t->type)) {|if (0) {
+test-encoder-text|encoder/*.c|id >= 0 ? (int32_t) id : find_token(|id >= 0 ? (int32_t) id : -1; (void) (
+test-encoder-device|encoder/*.c|ctx->companion = ggml_backend_mra_init(backend, &ctx->no_companion);|(void) backend;
+test-encoder-device|encoder/*.c|for (int i = ctx->n_backends - 1; i >= 0; i--) ggml_backend_free|for (int i = 0; i < ctx->n_backends; i++) ggml_backend_free
+test-encoder-device|encoder/*.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
 LIST
+[ "$2" = - ] && { [ "$survived" = 0 ] && echo "every line fits"; exit "$survived"; }
 echo "mutants: $caught caught, $survived not caught"
 [ "$survived" = 0 ]

@@ -73,7 +73,7 @@ static void test_pool(void) {
     enum { N = 70, D = 40 };
     static float f[N * D];
     static uint16_t h[N * D];
-    const int n = pick(1, N), d = 8 * pick(1, D / 8), block = 1 << pick(0, 5), nb = (n + block - 1) / block,
+    const int n = pick(1, N), d = pick(1, D), block = 1 << pick(0, 5), nb = (n + block - 1) / block,
               rare = 1 << pick(0, 8);
     const enum mra_type type = pick(0, 1) ? MRA_F16 : MRA_F32;
     for (int i = 0; i < n * d; i++) {
