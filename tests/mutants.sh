@@ -37,6 +37,7 @@ kernels_build() {
     isa v3 || return 1
     for t in test-kernels test-kernels-extreme; do
         cc -std=c11 -O1 -D_GNU_SOURCE -o "$work/kernels/$t" "$work/tests/$t.c" "$work/ggml-mra/src/cpu/dispatch.c" \
+            "$work/ggml-mra/src/cpu/int8.c" \
             "$work"/ggml-mra/src/ref/*.c "$work"/kernels/*.o -lm || return 1
     done
 }
@@ -240,6 +241,29 @@ test-encoder-text|encoder/*.c|id >= 0 ? (int32_t) id : find_token(|id >= 0 ? (in
 test-encoder-device|encoder/*.c|ctx->companion = ggml_backend_mra_init(backend, &ctx->no_companion);|(void) backend;
 test-encoder-device|encoder/*.c|for (int i = ctx->n_backends - 1; i >= 0; i--) ggml_backend_free|for (int i = 0; i < ctx->n_backends; i++) ggml_backend_free
 test-encoder-device|encoder/*.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
+test-int8   |cpu/int8-query.inc|sum * -KEY_BIAS|sum * (1 - KEY_BIAS)
+test-int8   |cpu/int8-query.inc|<= limit) << i|<= limit * 1e30f) << i
+test-int8   |cpu/int8-query.inc|state[a->dv] - dot * a->scale|state[a->dv]
+test-int8   |cpu/int8-query.inc|state[c] / p->v_factor[c]|state[c] * p->mean[0]
+test-int8   |cpu/int8-attn.inc|v_load(s->q_scale + (n0 + n) * VL), v_log2)|v_load(s->q_scale + (n0 + n) * VL), v_set1(0))
+test-int8   |cpu/int8-attn.inc|v_store(t + j * H + i, v_set1(-INFINITY))|(void) 0
+test-int8   |cpu/int8-attn.inc|v_load(s->o + c * H + n) * f);|v_load(s->o + c * H + n));
+test-int8   |cpu/int8-attn.inc|* f * v_set1(p->v_factor[c + m])|* f
+test-int8   |cpu/int8-attn.inc|k->idx[j + i] * DV) + c|k->idx[j] * DV) + c
+test-int8   |cpu/int8-pack.inc|(lanes * r + l) * WORD|(V_STEP * l + r) * WORD
+test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
+test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
+test-int8   |cpu/int8-pack.inc|a <= b \!\! b != b ? b : a|a <= b ? b : a
+test-int8   |cpu/int8.c|first += run;|
+test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
+test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - sum|v_load(rows[i] + c)
+test-query-order|cpu/query-order.inc|v_store(t->z + i, -v_load(t->z + i));|
+test-query-order|cpu/query-order.inc|v_set1(-FLT_MAX)), v_set1(FLT_MAX))|v_set1(-INFINITY)), v_set1(FLT_MAX))
+test-query-order|cpu/query-order.inc|t->z[c] = t->C[(size_t) c * (D + 1)];|t->z[c] = t->C[c];
+test-query-order|cpu/query-order.inc|for (; c < D; c++) dst[c] = 0;|
+test-query-order|cpu/key-bias.inc|add ? bias[j + r] + b[r] : b[r]|b[r]
+test-query-order|cpu/key-bias.inc|w[c] = a->scale * a->scale * a|w[c] = a
+test-query-order|cpu/key-bias.inc|p = v_fma(p, s, v_set1(2.0f / 5));|
 LIST
 [ "$2" = - ] && { [ "$survived" = 0 ] && echo "every line fits"; exit "$survived"; }
 echo "mutants: $caught caught, $survived not caught"
