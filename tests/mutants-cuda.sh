@@ -16,7 +16,8 @@ while IFS='|' read short test file from to; do # \| is a bar of the source
     case "$short" in '#'*) continue ;; esac
     case "$short $test $file" in *"${3:-}"*) ;; *) continue ;; esac
     test=$(echo $test); file=$(echo $file); place="$file: $from -> $to"
-    FROM=$from TO=$to perl -0pe 's/\Q$ENV{FROM}\E/$ENV{TO}/' "$src/cuda/$file" >"$work/new"
+    # white space counts nowhere
+    FROM=$from TO=$to perl -0pe 'my $re = join("\\s*", map quotemeta, $ENV{FROM} =~ /\w+|[^\s\w]/g); s/$re/$ENV{TO}/' "$src/cuda/$file" >"$work/new"
     if cmp -s "$work/new" "$src/cuda/$file"; then echo "NOT FOUND  $place"; survived=$((survived + 1)); continue; fi
     cp "$work/new" "$work/cuda/$file"
     if ! make_ "$test"; then echo "NO BUILD   $place"; survived=$((survived + 1))
@@ -36,8 +37,8 @@ short|ops |pool.cu|blockIdx.x*a.d + c;|blockIdx.x*a.d + c + 4;
 short|ops |block-score.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
      |ops |block-score.cu|mra_copy_wait<0>();|mra_copy_wait<0>(); if (0)
 short|ops |block-score.cu|__syncthreads(); // before the next channels overwrite these|
-     |ops |block-score.cu|c < CHUNK; c += 4|c < CHUNK - 4; c += 4
-     |ops |block-score.cu|LD = CHUNK + 4|LD = CHUNK
+     |ops |block-score.cu|c < CHANNELS; c += 4|c < CHANNELS - 4; c += 4
+     |ops |block-score.cu|LD = CHANNELS + 4|LD = CHANNELS
      |ops |block-score.cu|if (t >= cols.n) break;|
      |ops |block-score.cu|x < rows && column(cols|column(cols
      |attn|block-score.cu|dst  += (int64_t) off[0]*l.rh*l.rg;|
@@ -50,16 +51,16 @@ short|ops |topk-blocks.cu|round ^= 1)|round = 0)
      |ops |topk-blocks.cu|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
      |ops |topk-blocks.cu|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
      |ops |topk-blocks.cu|    s -= r.max;|
-     |attn|topk-blocks.cu|plan[0] = mra_plan_topk_blocks(&a.p, len);|plan[0] = a.p.u.topk_blocks.count;
+     |attn|topk-blocks.cu|plan[0] = mra_topk_count(&a.p, len);|plan[0] = a.p.take.count;
      |ops |warp-topk.cuh|*m -= __shfl_sync(MRA_ALL_LANES, above, owner);|*m -= above;
      |ops |warp-topk.cuh|__float_as_uint(x + 0.0f)|__float_as_uint(x)
 short|ops |coarse-state.cu|if (lane == 0) warp_max[warp] = top;|if (lane == 0) warp_max[warp] = top; if (0)
      |ops |coarse-state.cu|column[threadIdx.x] = col;|column[threadIdx.x] = col; if (0)
-short|ops |coarse-state.cu|for (int i = 1; i < n_group; i++)|for (int i = 1; i < n_group - 1; i++)
-     |ops |coarse-state.cu|mra_min(l.g, len.n_k - col*l.g)*expf|l.g*expf
+short|ops |coarse-state.cu|for (int i = 1; i < n_team; i++)|for (int i = 1; i < n_team - 1; i++)
+     |ops |coarse-state.cu|mra_min(l.cells.g, len.n_k - col * l.cells.g) * expf|l.cells.g * expf
      |ops |coarse-state.cu|o = make_float4(o.x*corr,|o = make_float4(o.x,
      |attn|coarse-state.cu|\|\| has_column(taken, n_taken, col)|
-     |attn|coarse-state.cu|row_of(a.state, x/l.rh, head, batch)|row_of(a.state, 0, head, batch)
+     |attn|coarse-state.cu|row_of(a.state, x / mra_child_rows(&l.cells), head, batch)|row_of(a.state, 0, head, batch)
      |ops |common.cuh|o > 0; o /= 2) x = fmaxf|o > 1; o /= 2) x = fmaxf
      |ops |common.cuh|if (lane >= o) sum += below;|sum += below;
 short|ops |block-sparse-attn.cu|mra_copy_wait<0>();|mra_copy_wait<1>();

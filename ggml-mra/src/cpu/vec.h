@@ -118,12 +118,10 @@ INL float v_hsum(vf a) {
     return t[0];
 }
 
-// 2^x for x <= 0, relative error 4e-8 plus rounding; exactly 0 from -127 on, also for -inf. NaN gives NaN: it passes
-// v_max and the polynomial, while v_min keeps it out of the exponent, where its bits could turn the sum into a number.
-INL vf v_exp2(vf x) {
-    x = v_max(v_set1(-127.0f), x);
-    const vf magic = v_set1(12582912.0f);                          // 1.5 * 2^23: adding it rounds to nearest
-    const vf r = v_min(x, v_set1(0)) + magic, f = x - (r - magic); // f in [-.5, .5]
+// 2^x, relative error 4e-8 plus rounding. whole: x, or another number in its place where x is NaN
+INL vf v_exp2_parts(vf x, vf whole) {
+    const vf magic = v_set1(12582912.0f);            // 1.5 * 2^23: adding it rounds to nearest
+    const vf r = whole + magic, f = x - (r - magic); // f in [-.5, .5]
     vf p = v_set1(1.339887e-3f);
     p = v_fma(p, f, v_set1(9.618437e-3f));
     p = v_fma(p, f, v_set1(5.550332e-2f));
@@ -131,6 +129,17 @@ INL vf v_exp2(vf x) {
     p = v_fma(p, f, v_set1(6.931472e-1f));
     p = v_fma(p, f, v_set1(1.0f));
     return (vf) ((vu) p + ((vu) r << 23));
+}
+// 2^x for x <= 0; exactly 0 from -127 on, also for -inf. NaN gives NaN: it passes v_max and the polynomial, while v_min
+// keeps it out of the exponent, where its bits could turn the sum into a number.
+INL vf v_exp2(vf x) {
+    x = v_max(v_set1(-127.0f), x);
+    return v_exp2_parts(x, v_min(x, v_set1(0)));
+}
+// 2^x for x <= 127, which must be a number; exactly 0 from -127 on
+INL vf v_exp2_up(vf x) {
+    x = v_max(v_set1(-127.0f), x);
+    return v_exp2_parts(x, x);
 }
 
 // Transposes r as a VL x VL matrix: swaps the off-diagonal s x s blocks for s = VL/2 .. 1
