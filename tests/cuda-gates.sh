@@ -11,7 +11,7 @@ nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 cat >"$work/budget" <<'TABLE'
 pool_kernel<.*>           | 128  | 0     | 80  |
 score_kernel<.*>          | 128  | 0     | 128 | LDGSTS
-topk_kernel               | 1024 | 32768 | 64  |
+topk_kernel               | 640  | 20480 | 96  |
 coarse_kernel             | 128  | 0     | 80  |
 pack_copy<.*>             | 256  | 0     | 64  |
 pack_stat<.*>             | 128  | 0     | 80  |

@@ -108,7 +108,7 @@ kernels     |cpu/block-sparse-attn.inc|t == g \!\! j >= a->n_k|t == g
 kernels     |cpu/block-sparse-attn.inc|empty ? -FLT_MAX : max0|empty ? -1e30f : max0
 kernels     |cpu/block-sparse-attn.inc|max0 < INFINITY ? sum0 : NAN|sum0
 kernels     |cpu/block-sparse-attn.inc|f = sum == 0 ? 0 : 1 / sum|f = sum > 0 ? 1 / sum : 0
-kernels     |cpu/vec.h|v_min(x, v_set1(0)) + magic|x + magic
+kernels     |cpu/vec.h|v_exp2_parts(x, v_min(x, v_set1(0)))|v_exp2_parts(x, x)
 kernels     |cpu/vec.h|p = v_fma(p, f, v_set1(2.402265e-1f));|p = v_fma(p, f, v_set1(2.5e-1f));
 kernels     |cpu/columns*.inc|block[last] *= (float) (a->n_k - last * w->g) / w->g;|
 kernels     |cpu/columns*.inc|for (int t = tail; t < g; t++) to[i][t] = -INFINITY;|(void) tail;

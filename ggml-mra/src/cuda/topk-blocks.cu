@@ -4,7 +4,7 @@
 #include "cuda.h"
 #include "warp-topk.cuh"
 
-enum { MAX_WARPS = 32 };
+enum { MAX_WARPS = 20 }; // more would leave too few registers for each thread
 
 struct topk_args {
     struct mra_topk_blocks_node p;
