@@ -3,23 +3,13 @@
 #pragma once
 
 #include "../ggml-mra/src/kernels.h"
+#include "check.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const struct mra_kernels * kern; // under test
-static int n_checks, n_failed;
-#define CHECK(ok, ...) \
-    do { \
-        n_checks++; \
-        if (!(ok)) { \
-            n_failed++; \
-            printf("FAIL: " __VA_ARGS__); \
-            printf("\n"); \
-        } \
-    } while (0)
 
 static uint64_t seed = 1;
 static inline uint32_t rnd(void) {

@@ -2,22 +2,11 @@
 // usage: test-levels [print]    print: the name of the kernels in use
 #include "../ggml-mra/src/cpu/x86-levels.h"
 #include "../ggml-mra/src/kernels.h"
+#include "check.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-
-static int n_checks, n_failed;
-#define CHECK(ok, ...) \
-    do { \
-        n_checks++; \
-        if (!(ok)) { \
-            n_failed++; \
-            printf("FAIL: " __VA_ARGS__); \
-            printf("\n"); \
-        } \
-    } while (0)
 
 #define L(level) (1u << MRA_X86_##level)
 enum { LEAF1, LEAF7_B, LEAF7_C, LEAF7_1, EXT1, XCR0, N_WORDS };
