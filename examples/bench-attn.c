@@ -41,7 +41,7 @@ static const struct arg_opt opts[] = {
     { OPT_KV_HEADS, "kv-heads", "N", "heads of K and V, a divisor of --heads; default the same" },
     { OPT_DIM, "dim", "N", "head size, a multiple of 8 up to 256; default 64" },
     { OPT_FRAME, "frame", "NAME",
-        "columns (default), mra2, mra2s, exact, or sizes such as 16,4,1;\nmay be given several times" },
+        "columns (default), sorted, mra2, mra2s, exact, or sizes such as 16,4,1;\nmay be given several times" },
     { OPT_BUDGET, "budget", "LIST", "work as a fraction of exact attention's, default 1/8" },
     { 't', "threads", "N", "threads, default the number of CPUs" },
     { OPT_REPS, "reps", "N", "runs of every contender; default 5 and .2 s, or 1 s" },

@@ -21,7 +21,7 @@ static const struct arg_opt opts[] = {
     { 'm', "model", "FILE", "GGUF file (see convert/); required" },
     { 'n', "tokens", "LIST", "lengths, default 512" },
     { OPT_FRAME, "frame", "NAME",
-        "exact, columns, mra2, mra2s, or sizes such as 16,4,1; may be given\nseveral times; default exact and "
+        "exact, columns, sorted, mra2, mra2s, or sizes such as 16,4,1; may be\ngiven several times; default exact and "
         "columns" },
     { OPT_BUDGET, "budget", "LIST", "work as a fraction of exact attention's, default 1/8" },
     { 't', "threads", "N", "threads, default the number of CPUs" },

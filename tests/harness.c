@@ -149,6 +149,20 @@ void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads) {
     return data;
 }
 
+static const struct mra_kernels *of_order, *of_rest;
+static void order_of_other(const struct mra_attn_head * a, bool given, void * scratch) {
+    of_order->query_order(a, given, scratch);
+    of_rest->query_order(a, true, scratch);
+}
+const struct mra_kernels * kernels_with_order(const struct mra_kernels * k, const struct mra_kernels * order) {
+    static struct mra_kernels mixed;
+    of_order = order->query_order ? order : k; // CUDA on the host leaves it to k
+    of_rest = k;
+    mixed = *k;
+    mixed.query_order = order_of_other;
+    return &mixed;
+}
+
 double max_error(const float * a, const float * b, int64_t n) {
     double e = 0, m = 1;
     for (int64_t i = 0; i < n; i++) m = fmax(m, fabs(b[i]));

@@ -82,6 +82,10 @@ int summary(const char * name); // prints, returns the exit code
 // printed as skipped, once. Without AVX-512 the code of v4 is run all the same, in AVX2 halves. With the CUDA kernels
 // linked in, {ref, CUDA on the host}.
 int kernel_tables(const struct mra_kernels ** out, int max);
+// k, but with the order of queries that `order` finds, and the rest of query_order for it by k. Splits are
+// discontinuous: orders that differ where projections are equal within rounding are not k's fault. Valid until the next
+// call.
+const struct mra_kernels * kernels_with_order(const struct mra_kernels * k, const struct mra_kernels * order);
 void kernels_best(void); // what users get: the best of the CPU, or CUDA on the host
 // tol, or what a target that multiplies in F16 may differ by
 double attn_tolerance(const struct mra_kernels * k, double tol);

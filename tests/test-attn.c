@@ -71,6 +71,42 @@ static const struct attn_case cases[] = {
         2e-5 },
     { "columns long lists", DATA_GRID, 70, 3000, 32, 32, 2, 1, 1, { 0 }, F32, 1, "columns", 1, { 90, 400 }, 0, 2,
         ROWMAX, 2e-5 },
+    { "sorted 1", DATA_NORMAL, 1, 1, 64, 64, 2, 2, 1, { 0 }, F32, 0, "sorted", 1, { 1, 1 }, 0, 0, ROWMAX, 1e-5 },
+    { "sorted 15", DATA_NORMAL, 15, 15, 64, 64, 2, 2, 1, { 0 }, F32, 1, "sorted", 1, { 1, 4 }, 0, 0, ROWMAX, 2e-5 },
+    { "sorted 16", DATA_NORMAL, 16, 16, 32, 32, 1, 1, 1, { 0 }, F16, 0, "sorted", 1, { 1, 4 }, 0, 0, ROWMAX, 2e-5 },
+    { "sorted 17", DATA_NORMAL, 17, 17, 80, 80, 2, 1, 1, { 0 }, F32, 2, "sorted", 1, { 1, 6 }, 0, 0, ROWMAX, 2e-5 },
+    { "sorted 31", DATA_NORMAL, 31, 31, 64, 64, 2, 2, 1, { 0 }, F32, 1, "sorted", 1, { 2, 9, 1 }, 0, 0, ROWMAX, 2e-5 },
+    { "sorted 33", DATA_NORMAL, 33, 33, 64, 64, 2, 2, 1, { 0 }, F32, 1, "sorted", 1, { 2, 9, 1 }, 0, 0, ROWMAX, 2e-5 },
+    { "sorted 131 d=128", DATA_NORMAL, 131, 131, 128, 128, 2, 1, 2, { 131, 70 }, F32, 1, "sorted", 1, { 4, 30, 2 }, 0,
+        0, ROWMAX, 2e-5 },
+    { "sorted d=8 dv=24", DATA_NORMAL, 67, 67, 8, 24, 3, 3, 1, { 0 }, F32, 0, "sorted", 1, { 3, 20 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "sorted d=256", DATA_NORMAL, 130, 130, 256, 200, 1, 1, 1, { 0 }, F32, 0, "sorted", 1, { 6, 40, 1 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "sorted w=1/4", DATA_WALK, 512, 512, 64, 64, 2, 2, 1, { 0 }, F32, 1, "sorted", .25f, { 0 }, 0, 0, ROWMAX, 2e-5 },
+    { "sorted w=1/8", DATA_WALK, 521, 521, 64, 64, 2, 2, 1, { 0 }, F32, 1, "sorted", .125f, { 0 }, 0, 0, ROWMAX, 2e-5 },
+    { "sorted w=1/32", DATA_WALK, 600, 600, 32, 32, 1, 1, 1, { 0 }, F32, 1, "sorted", .03125f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "sorted G=32", DATA_NORMAL, 2080, 2080, 16, 16, 1, 1, 1, { 0 }, F32, 1, "sorted", .25f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "sorted ragged", DATA_NORMAL, 331, 331, 64, 64, 4, 2, 2, { 331, 97 }, F32, 2, "sorted", .25f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "sorted ragged f16", DATA_NORMAL, 331, 331, 80, 48, 2, 1, 2, { 331, 300 }, F16, 1, "sorted", .25f, { 0 }, 0, 0,
+        ROWMAX, 2e-5 },
+    { "sorted ties", DATA_TIES, 256, 256, 32, 32, 2, 2, 1, { 0 }, F32, 0, "sorted", 1, { 3, 20, 1 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "sorted const", DATA_CONST, 128, 128, 32, 32, 1, 1, 1, { 0 }, F32, 0, "sorted", 1, { 3, 20 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "sorted huge", DATA_HUGE, 307, 307, 64, 64, 2, 2, 1, { 300 }, F32, 0, "sorted", .25f, { 0 }, 0, 0, ROWMAX, 2e-3 },
+    { "sorted one key", DATA_NORMAL, 40, 1, 64, 64, 1, 1, 1, { 0 }, F32, 0, "sorted", 1, { 1, 0, 1 }, 0, 0, ROWMAX,
+        1e-5 },
+    { "sorted m2=0", DATA_NORMAL, 128, 128, 64, 64, 1, 1, 1, { 0 }, F32, 0, "sorted", 1, { 3, 0 }, 0, 0, ROWMAX, 2e-5 },
+    { "sorted padded", DATA_NORMAL, 300, 300, 64, 64, 1, 1, 3, { 0, 1, 300 }, F32, 1, "sorted", .25f, { 0 }, 0, 0,
+        ROWMAX, 2e-5 },
+    { "sorted n_q<n_k", DATA_NORMAL, 48, 320, 64, 32, 4, 2, 1, { 0 }, F32, 1, "sorted", .25f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
+    { "sorted n_q>n_k", DATA_NORMAL, 400, 290, 32, 64, 2, 2, 1, { 0 }, F16, 1, "sorted", .25f, { 0 }, 0, 0, ROWMAX,
+        2e-5 },
     { "mra2", DATA_GRID, 256, 256, 64, 64, 2, 2, 1, { 0 }, F32, 1, "mra2", .25f, { 0 }, 0, 0, ROWMAX, 2e-5 },
     { "mra2 mu", DATA_GRID, 256, 256, 32, 32, 2, 1, 1, { 0 }, F32, 0, "mra2", 1, { 20 }, 0, 0, MRA_RULE_MU, 2e-5 },
     { "mra2 row", DATA_GRID, 256, 256, 64, 64, 2, 2, 1, { 0 }, F16, 1, "mra2", 1, { 3 }, 0, 0, MRA_RULE_ROW, 2e-5 },
@@ -160,9 +196,13 @@ static void test_tables(const struct attn_case * c) {
     const int n = kernel_tables(tables, 8);
     struct inputs x = inputs_of(c);
     const struct mra_attn_params p = params_of(c);
-    mra_kernels_set(tables[0]);
-    float * ref = run_attn(c, &x, &p, 2);
+    float * ref = NULL;
     for (int i = 0; i < n; i++) {
+        if (!ref || p.frame == MRA_FRAME_SORTED) { // with the order that the table finds
+            free(ref);
+            mra_kernels_set(kernels_with_order(tables[0], tables[i]));
+            ref = run_attn(c, &x, &p, 2);
+        }
         mra_kernels_set(tables[i]);
         float * a = run_attn(c, &x, &p, 1);
         const double e = max_error(a, ref, n_out(c));
@@ -215,8 +255,8 @@ static void test_exact(const struct attn_case * c) {
                     (size_t) c->n_head * c->dv * sizeof(float));
             }
     }
-    static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1", "64,16,4,1", "32,8,1" };
-    for (int i = 0; i < 6; i++) {
+    static const char * const frames[] = { "exact", "columns", "sorted", "mra2", "16,4,1", "64,16,4,1", "32,8,1" };
+    for (int i = 0; i < 7; i++) {
         struct attn_case all = *c;
         all.frame = frames[i];
         all.budget = 1;
@@ -265,12 +305,16 @@ static void test_padding(const struct attn_case * c) {
 }
 
 // sequences laid end to end == one by one
-static void test_packed(const char * frame, float budget) {
-    static const int lens[] = { 37, 1, 200, 0, 64, 129 };
+static void test_packed(const char * frame, float budget, const int * lens, const int * counts) {
     struct attn_case c = { "packed", DATA_NORMAL, 0, 0, 64, 64, 3, 1, 1, { 0 }, F32, 1, frame, budget, { 0 }, 0, 0,
         ROWMAX, 0 };
     int32_t starts[7] = { 0 };
-    for (int i = 0; i < 6; i++) starts[i + 1] = starts[i] + lens[i];
+    int max_len = 0;
+    for (int i = 0; i < 3 && counts; i++) c.counts[i] = counts[i];
+    for (int i = 0; i < 6; i++) {
+        starts[i + 1] = starts[i] + lens[i];
+        max_len = lens[i] > max_len ? lens[i] : max_len;
+    }
     c.n_q = c.n_k = starts[6];
     struct inputs x = inputs_of(&c);
     const struct mra_attn_params p = params_of(&c);
@@ -278,7 +322,7 @@ static void test_packed(const char * frame, float budget) {
     const struct qkv t = tensors_of(&g, &c, &x);
     struct mra_error err = { 0 };
     struct ggml_tensor * o = ggml_mra_attn_packed(
-        g.ctx, t.q, t.k, t.v, graph_input(&g, GGML_TYPE_I32, 7, 1, 1, 1, starts), 200, &p, &err);
+        g.ctx, t.q, t.k, t.v, graph_input(&g, GGML_TYPE_I32, 7, 1, 1, 1, starts), max_len, &p, &err);
     CHECK(o, "packed: %s", err.msg);
     float * all = graph_run(&g, o, 2);
     graph_free(&g);
@@ -305,16 +349,21 @@ static void test_packed(const char * frame, float budget) {
 // random shapes, seeded; every table against the reference
 static void test_random(int count) {
     uint64_t s = 2022;
-    static const char * const frames[] = { "exact", "columns", "columns", "mra2", "mra2s", "16,4,1" };
+    static const char * const frames[] = { "exact", "columns", "sorted", "mra2", "mra2s", "16,4,1", "sorted" };
     for (int i = 0; i < count; i++) {
         struct attn_case c = { "random", DATA_NORMAL, 0, 0, 8 * rng_int(&s, 1, 16), 8 * rng_int(&s, 1, 16), 1,
             rng_int(&s, 1, 2), rng_int(&s, 1, 3), { 0 }, rng_int(&s, 0, 1) ? F16 : F32, rng_int(&s, 0, 2),
-            frames[rng_int(&s, 0, 5)], .05f + .9f * rng_uniform(&s), { 0 }, 0, 0, ROWMAX, 5e-5 };
+            frames[rng_int(&s, 0, 6)], .05f + .9f * rng_uniform(&s), { 0 }, 0, 0, ROWMAX, 5e-5 };
         char name[128];
         c.n_head = c.n_head_kv * rng_int(&s, 1, 3);
         c.n_q = rng_int(&s, 1, 300);
         c.n_k = rng_int(&s, 0, 2) ? c.n_q : rng_int(&s, 1, 300);
         c.rule = (enum mra_rule) rng_int(&s, 0, 2);
+        if (strcmp(c.frame, "sorted") == 0) { // by the budget it would be exact up to 256 keys
+            c.counts[0] = rng_int(&s, 1, 20);
+            c.counts[1] = rng_int(&s, 0, 100);
+            c.counts[2] = rng_int(&s, 0, 3);
+        }
         if (rng_int(&s, 0, 1))
             for (int b = 0; b < c.n_batch; b++) c.len[b] = rng_int(&s, 1, c.n_k);
         snprintf(name, sizeof(name), "random %d: %s w=%.2f rule %d n_q=%d n_k=%d d=%d dv=%d heads %d/%d batch %d %s", i,
@@ -334,8 +383,12 @@ int main(int argc, char ** argv) {
         test_padding(&cases[i]);
         if (i < 11) test_exact(&cases[i]);
     }
-    test_packed("exact", 1);
-    test_packed("columns", .25f);
+    static const int lens[] = { 37, 1, 200, 0, 64, 129 }, longer[] = { 300, 17, 0, 421, 256, 257 },
+                     counts[] = { 4, 20, 1 };
+    test_packed("exact", 1, lens, NULL);
+    test_packed("columns", .25f, lens, NULL);
+    test_packed("sorted", 1, lens, counts);
+    test_packed("sorted", .25f, longer, NULL);
     test_random(n_random);
     return summary("test-attn");
 }

@@ -9,7 +9,7 @@
 enum { N = 150, E = 64, N_HEAD = 2, N_LAYER = 3, N_RUNS = 7, N_OUT = N * E };
 
 static ggml_backend_t cpu;
-static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1" };
+static const char * const frames[] = { "exact", "columns", "sorted", "mra2", "16,4,1" };
 
 // ---- a small encoder ----
 

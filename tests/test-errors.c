@@ -156,15 +156,15 @@ static void test_packed(void) {
     REJECT(
         "batch", ggml_mra_attn_packed(g.ctx, f4(64, 90, 2, 2), f4(64, 90, 2, 2), f4(64, 90, 2, 2), st, 50, &p, &err));
     p = mra_attn_params_mra2(.1f);
-    REJECT("exact and columns", ggml_mra_attn_packed(g.ctx, x, x, x, st, 50, &p, &err));
+    REJECT("exact, columns and sorted", ggml_mra_attn_packed(g.ctx, x, x, x, st, 50, &p, &err));
 }
 
 // lengths and starts that no tensor can have: no crash, no NaN
 static void test_wild_data(void) {
     static const int32_t wild[4][3] = { { -5, 1000000, 7 }, { INT32_MIN, INT32_MAX, 0 }, { 3, 2, 1 }, { 40, 40, -1 } };
-    static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1" };
+    static const char * const frames[] = { "exact", "columns", "sorted", "mra2", "16,4,1" };
     float * data = data_new(DATA_NORMAL, 3 * 70, 32, 5);
-    for (int f = 0; f < 4; f++)
+    for (int f = 0; f < 5; f++)
         for (int w = 0; w < 4; w++) {
             struct graph r = graph_new();
             struct mra_attn_params p = mra_attn_params_default();

@@ -33,7 +33,7 @@ static int count_nan(const float * x, int64_t n) {
     return count;
 }
 
-static const char * const frames[] = { "exact", "columns", "mra2", "64,16,4,1" };
+static const char * const frames[] = { "exact", "columns", "sorted", "mra2", "64,16,4,1" };
 enum { N_FRAMES = sizeof(frames) / sizeof(frames[0]) };
 
 // Values of 1e19: every score is +inf, far more of them than any level refines
@@ -59,7 +59,7 @@ static void test_overflow(const struct mra_kernels * kern, const char * frame, i
 
 // One NaN in Q, K or V. where 0: its row; 1: all rows of its head that see the key; 2: its channel
 static void test_nan(const struct mra_kernels * kern, const char * frame, int where, uint32_t bits) {
-    enum { N = 161, HEAD = 1, ROW = 77, CHANNEL = 13 };
+    enum { N = 301, HEAD = 1, ROW = 77, CHANNEL = 13 };
     const int64_t size = (int64_t) N_HEAD * N * D, at = (HEAD * N + ROW) * D + CHANNEL;
     float * x[3];
     for (int i = 0; i < 3; i++) x[i] = data_new(DATA_NORMAL, N_HEAD * N, D, 11 + i);

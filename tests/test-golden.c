@@ -22,7 +22,7 @@ static struct mra_attn_params params_of(const struct golden * c) {
     p.finest_only = s;
     p.first_n = c->first_n;
     p.diag_n = c->diag_n;
-    p.block = p.frame == MRA_FRAME_COLUMNS ? 16 : 0;
+    p.block = p.frame == MRA_FRAME_COLUMNS || p.frame == MRA_FRAME_SORTED ? 16 : 0;
     p.rule = strcmp(c->rule, "mu") == 0 ? MRA_RULE_MU : MRA_RULE_ROWMAX;
     if (c->counts[0] != '-') sscanf(c->counts, "%d,%d,%d", &p.counts[0], &p.counts[1], &p.counts[2]);
     return p;
@@ -85,6 +85,25 @@ static void test_case(const char * dir, const struct golden * c, const struct np
     npy_free(&want);
 }
 
+// name, n, counts, errors; every table finds numpy's order of these heads (test-query-order)
+static void test_sorted(const char * dir, const struct npy * qkv) {
+    char path[512], line[512];
+    snprintf(path, sizeof(path), "%s/sorted.txt", dir);
+    FILE * f = fopen(path, "r");
+    CHECK(f, "%s cannot be read", path);
+    int n_cases = 0;
+    while (f && fgets(line, sizeof(line), f)) {
+        struct golden c = { .frame = "sorted", .rule = "-" };
+        const int n = sscanf(line, "%31s %d %63s %lf %lf %lf %lf", c.name, &c.n, c.counts, &c.error[0], &c.error[1],
+            &c.error[2], &c.error[3]);
+        CHECK(n == 7, "%s: bad line: %s", path, line);
+        if (n == 7) test_case(dir, &c, qkv);
+        n_cases += n == 7;
+    }
+    CHECK(n_cases >= 4, "only %d sorted cases", n_cases);
+    if (f) fclose(f);
+}
+
 int main(int argc, char ** argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: test-golden FOLDER\n");
@@ -117,6 +136,7 @@ int main(int argc, char ** argv) {
     }
     CHECK(n_cases >= 17, "only %d cases", n_cases);
     fclose(f);
+    test_sorted(argv[1], &qkv);
     npy_free(&qkv);
     return summary("test-golden");
 }

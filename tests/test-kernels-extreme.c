@@ -279,7 +279,7 @@ static void check_pack(const struct head * h) {
     static float ref[3][MAX_N * MAX_D], v[MAX_N * MAX_D];
     for (int kind = 0; kind < 3; kind++) mra_kernels_ref.pool(ref[kind], a->k, a->d, a->n_k, a->g, kind, 0, n_b);
     mra_kernels_ref.pool(v, a->v, a->dv, a->n_k, a->g, 0, 0, n_b);
-    for (int y = 0; y < n_b; y++) {
+    for (int y = 0; y < n_b && a->m1 < n_b; y++) {
         const int panel = y / MRA_PANEL, t = y % MRA_PANEL;
         for (int c = 0; c < a->d; c++) {
             const float lo = ref[1][y * a->d + c], hi = ref[2][y * a->d + c];

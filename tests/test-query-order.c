@@ -112,6 +112,8 @@ static struct head head_new(const struct test_case * c, int seed) {
     h.a.sorted.q_mean = malloc(sizeof(float) * D * ((c->n_q + H - 1) / H));
     h.a.sorted.q_var = malloc(sizeof(float) * D);
     h.a.sorted.spread = malloc(sizeof(float) * ((c->n_q + H - 1) / H));
+    h.a.sorted.all_keys = malloc(sizeof(int32_t) * ((c->n_q + H - 1) / H));
+    h.a.n_all = 2;
     h.a.sorted.k_mean = malloc(sizeof(float) * D);
     h.a.sorted.key_bias = malloc(sizeof(float) * c->n_k);
     h.scratch_bytes = MRA_ROUND_UP(mra_sorted_scratch(c->d, c->dv, c->n_q, c->n_k), 64);
@@ -121,7 +123,7 @@ static struct head head_new(const struct test_case * c, int seed) {
 
 static void head_free(struct head * h) {
     void * all[] = { h->q, h->k, h->v, h->k16, h->v16, h->a.sorted.order, h->a.sorted.q_mean, h->a.sorted.q_var,
-        h->a.sorted.spread, h->a.sorted.k_mean, h->a.sorted.key_bias, h->scratch };
+        h->a.sorted.spread, h->a.sorted.all_keys, h->a.sorted.k_mean, h->a.sorted.key_bias, h->scratch };
     for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) free(all[i]);
 }
 
@@ -206,7 +208,8 @@ static void check_order(struct head * h, const struct test_case * c, const struc
 }
 
 struct bias {
-    float q_mean[MAX_N * MAX_D], q_var[MAX_D], spread[MAX_N], k_mean[MAX_D], key_bias[MAX_N];
+    float q_mean[MAX_N * MAX_D], q_var[MAX_D], spread[MAX_N], raw_spread[MAX_N], k_mean[MAX_D], key_bias[MAX_N];
+    int32_t all_keys[MAX_N];
 };
 
 static void bias_with(struct head * h, const struct mra_kernels * kern, struct bias * b) {
@@ -219,9 +222,25 @@ static void bias_with(struct head * h, const struct mra_kernels * kern, struct b
     kern->key_bias(&h->a, h->scratch);
     memcpy(b->q_var, s->q_var, sizeof(float) * D);
     memcpy(b->spread, s->spread, sizeof(float) * ((h->a.n_q + H - 1) / H));
+    memcpy(b->raw_spread, s->spread, sizeof(float) * ((h->a.n_q + H - 1) / H));
+    memcpy(b->all_keys, s->all_keys, sizeof(int32_t) * ((h->a.n_q + H - 1) / H));
     memcpy(b->q_mean, s->q_mean, sizeof(float) * D * ((h->a.n_q + H - 1) / H));
     memcpy(b->k_mean, s->k_mean, sizeof(float) * D);
     memcpy(b->key_bias, s->key_bias, sizeof(float) * h->a.n_k);
+}
+
+// the n_all blocks that spread most, by the kernel's own spreads
+static void check_all_keys(const struct head * h, const struct bias * b, const struct mra_kernels * kern) {
+    const int n_block = (h->a.n_q + H - 1) / H;
+    int n_wrong = 0;
+    for (int x = 0; x < n_block; x++) {
+        int n_before = 0;
+        for (int y = 0; y < n_block; y++)
+            n_before += b->raw_spread[y] > b->raw_spread[x] || (b->raw_spread[y] == b->raw_spread[x] && y < x);
+        n_wrong += b->all_keys[x] != (n_before < h->a.n_all);
+    }
+    CHECK(n_wrong == 0, "%s n %d: %d blocks that should use all keys do not, or the reverse", kern->name, h->a.n_q,
+        n_wrong);
 }
 
 // of a given order: the reference's
@@ -246,6 +265,7 @@ static void check_bias(struct head * h, const struct test_case * c, const struct
     const double ev = max_error(got.q_var, want.q_var, D), es = max_error(got.spread, want.spread, n_block);
     CHECK(ev <= 5e-6 && es <= 5e-6, "%s n %d d %d kind %d: variances differ by %.1e, spreads by %.1e", kern->name,
         c->n_q, c->d, c->kind, ev, es);
+    check_all_keys(h, &got, kern);
     const bool finite_only = c->kind == DATA_CONST; // logarithms of what rounding leaves
     CHECK(finite_only ? eb < INFINITY : eb <= 5e-6, "%s n %d d %d kind %d damage %d: biases differ by %.1e", kern->name,
         c->n_q, c->d, c->kind, c->damage, eb);

@@ -57,11 +57,11 @@ int main(void) {
     float *flash = run(NULL, 2, 3), *exact = run("exact", 2, 3);
     const double e = max_error(exact, flash, OUT);
     CHECK(e <= 1e-4, "three layers of exact attention differ from flash attention by %.1e", e);
-    static const char * const frames[] = { "exact", "columns", "mra2", "mra2s", "16,4,1" };
-    for (int i = 0; i < 5; i++) {
+    static const char * const frames[] = { "exact", "columns", "sorted", "mra2", "mra2s", "16,4,1" };
+    for (int i = 0; i < 6; i++) {
         float *one = run(frames[i], 1, 3), *four = run(frames[i], 4, 3);
         CHECK(memcmp(one, four, OUT * sizeof(float)) == 0, "%s: 4 threads give other bits than 1", frames[i]);
-        CHECK(relative_error(one, flash, OUT) < (i < 2 ? .6 : 1), "%s: error %.2f against exact attention", frames[i],
+        CHECK(relative_error(one, flash, OUT) < (i < 3 ? .6 : 1), "%s: error %.2f against exact attention", frames[i],
             relative_error(one, flash, OUT));
         free(one);
         free(four);

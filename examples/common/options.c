@@ -56,7 +56,7 @@ const struct arg_opt common_options[] = {
     { OPT_ATTN, "attn", "KIND",
         "auto (default): a model trained with MRA as trained, others exact up\nto " VALUE(
             MRA_AUTO_EXACT) " tokens, above that MRA; exact; mra" },
-    { OPT_FRAME, "frame", "NAME", "of MRA: columns (default), mra2, mra2s, exact, or cell sizes: 16,4,1" },
+    { OPT_FRAME, "frame", "NAME", "of MRA: columns (default), sorted, mra2, mra2s, exact, or cell\nsizes: 16,4,1" },
     { OPT_BUDGET, "budget", "W", "of MRA: work as a fraction of exact attention's (default 1/8)" },
     { OPT_BATCH, "batch-tokens", "N",
         "tokens computed at a time; bounds the memory (default " VALUE(MRA_DEFAULT_BATCH) ")" },

@@ -41,6 +41,7 @@ bool mra_attention_is_exact(const struct mra_model * m, const struct mra_context
 static void describe(struct mra_attention_choice * c) {
     char frame[32] = "columns";
     size_t at = 0;
+    if (c->attn.frame == MRA_FRAME_SORTED) snprintf(frame, sizeof(frame), "sorted");
     for (int i = 0; c->attn.frame == MRA_FRAME_SQUARE && i < MRA_MAX_LEVELS && c->attn.sizes[i] > 0; i++)
         at += (size_t) snprintf(frame + at, sizeof(frame) - at, "%s%d", i ? "," : "", c->attn.sizes[i]);
     if (c->exact) snprintf(c->text, sizeof(c->text), "exact");

@@ -49,14 +49,16 @@ extern "C" {
 // Which frame when:
 //   exact    up to some hundred tokens, where nothing is gained by less work; and wherever the result must be that of
 //            softmax attention.
-//   columns  longer sequences, of a model that was trained with softmax attention. Closest to exact at equal work. A
-//            budget of 1/4 to 1/8 is a good start; what a budget costs in closeness depends on the model, so measure
-//            it.
+//   sorted   longer sequences, of a model that was trained with softmax attention. Closest to exact at equal work: its
+//            query blocks are queries that are alike. A budget of 1/4 is a good start, 1/8 from some thousand tokens
+//            on; what a budget costs in closeness depends on the model, so measure it. Exact up to 256 keys.
+//   columns  the same with blocks of neighbouring queries: cheaper to start with, for priors, and for devices.
 //   square   a model that was trained with MRA-2 (mra_attn_params_checkpoint), or to compare with the paper.
 enum mra_frame {
     MRA_FRAME_EXACT,   // every cell refined: softmax attention
     MRA_FRAME_COLUMNS, // {16 x G, 16 x 1, 1 x 1}: query blocks choose single keys. The default
     MRA_FRAME_SQUARE,  // {s0 x s0, s1 x s1, ..., 1 x 1}: the paper's. {32, 1} is MRA-2
+    MRA_FRAME_SORTED,  // columns over query blocks that are alike, with centred keys and a choice by expected error
 };
 
 // which cells of a level are refined
@@ -71,14 +73,15 @@ struct mra_attn_params {
     float scale;                // 0: 1/sqrt(head size)
     float budget;               // work as a fraction of exact attention's, all levels and scores counted, 0 < w <= 1
     int counts[MRA_MAX_LEVELS]; // instead of the budget where counts[0] >= 0: cells refined at each level, per row of
-                                // cells (RULE_ROW, columns) or per head. columns: {key blocks, single keys}
+                                // cells (RULE_ROW, columns) or per head. columns: {key blocks, single keys}; sorted:
+                                // {key blocks, single keys, query blocks that use all keys (-1: one in 128)}
     int sizes[MRA_MAX_LEVELS];  // square: s0 > s1 > ... > 1, each a divisor of the one before, then 1; 0-filled
     enum mra_rule rule;         // square
-    int block;                  // columns: G = 16 or 32; 0: 16, from 2048 keys on 32
-    int first_n;                // refined before all others: the first first_n block columns (square: and rows) ...
-    int diag_n;                 // ... and blocks at most diag_n/2 off the diagonal; they count towards the budget
-    bool finest_only;           // drop what is not refined to 1 x 1 (MRA-2-s)
-    int n_threads;              // threads that may take part, 0: as many as this machine has; sizes the scratch memory
+    int block;                  // columns, sorted: G = 16 or 32; 0: 16, from 2048 keys on 32
+    int first_n;      // not sorted: refined before all others: the first first_n block columns (square: and rows) ...
+    int diag_n;       // ... and blocks at most diag_n/2 off the diagonal; they count towards the budget
+    bool finest_only; // drop what is not refined to 1 x 1 (MRA-2-s)
+    int n_threads;    // threads that may take part, 0: as many as this machine has; sizes the scratch memory
 };
 
 struct mra_attn_params mra_attn_params_default(void); // columns, budget 1/8
@@ -91,26 +94,28 @@ struct mra_attn_params mra_attn_params_mra2s(float budget); // the same, finest 
 struct mra_attn_params mra_attn_params_checkpoint(
     int max_pos, int block_per_row, int first_n, int diag_n, bool finest_only);
 
-// name: exact | columns | mra2 | mra2s | sizes such as 16,4,1. Keeps budget and n_threads of p; p is not changed where
-// the name is refused.
+// name: exact | columns | sorted | mra2 | mra2s | sizes such as 16,4,1. Keeps budget and n_threads of p; p is not
+// changed where the name is refused.
 enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * name, struct mra_error * err);
 
 // Work of these settings as a fraction of exact attention's (4 n_q n_k d flops): cells scored at every level, the
-// bound, and the exact pairs. Negative if p is NULL or not valid.
+// bound, and the exact pairs; of sorted also the order, biases and means, counted for a head size of 64. A sorted
+// budget is planned for as many queries as keys. Negative if p is NULL or not valid.
 double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k);
 
 // q [d, n_q, n_head, n_batch], k [d, n_k, n_head_kv, n_batch], v [dv, n_k, n_head_kv, n_batch] -> F32 [dv, n_head, n_q,
 // n_batch], the layout of ggml_flash_attn_ext. d and dv are multiples of 8 from 8 to 256, n_head a multiple of
 // n_head_kv. lengths may be NULL.
-// Memory of exact and columns, beside the result: a node of about
+// Memory of exact, columns and sorted, beside the result: a node of about
 //     n_head_kv * n_batch * n_k * (copy + stat) + n_threads * scratch   bytes, where
 //     copy    (D + DV)*es where rows of k or v have to be copied: d or dv is no multiple of 16, or rows do not lie end
 //             to end (in the exact frame that matters from 1025 keys on); else 0
-//     stat    columns: D*es + (3*D + DV)/4; exact: 0
+//     stat    columns, sorted: D*es + (3*D + DV)/4; exact: 0
 //     scratch exact: 16 KB + 320*D + 512*DV. columns: this and group * (12*D + 4*DV + 8*n_k/G + 4*m1*(G + 1) + 4*m2),
 //             m1 blocks being expanded and m2 keys kept; group: 8 to 64 query blocks, more than 8 only as long as their
-//             logits, 4*m1*G bytes each, take at most 512 KB
-// or more where a device's layout of the same data is larger: its copies are F16.
+//             logits, 4*m1*G bytes each, take at most 512 KB. sorted: as columns, and 4*m1*G + 4*n_k/G
+// or more where a device's layout of the same data is larger: its copies are F16. sorted has another node, see
+// ggml_mra_query_order.
 // A square frame has the nodes of its operators: at every level the pooled q, k, v, the scores of all cells, the list,
 // the state.
 struct ggml_tensor * ggml_mra_attn(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
@@ -120,7 +125,7 @@ struct ggml_tensor * ggml_mra_attn(struct ggml_context * ctx, struct ggml_tensor
 // The same attention for sequences laid end to end, without padding: q, k, v have ne[3] = 1 and hold the tokens of all
 // sequences; starts I32 [n_seq + 1] gives the first token of each, ascending, then the end. Every sequence attends to
 // itself. The budget is scaled to each sequence's length. max_len bounds the length of a sequence (scratch memory is
-// sized by it). Frames: exact and columns. Memory: as above, all tokens counting as one sequence's, with about
+// sized by it). Frames: exact, columns and sorted. Memory: as above, all tokens counting as one sequence's, with about
 // 512 bytes and 32 tokens' stat more for every head of every sequence. Rows of tokens that belong to no sequence are
 // not written.
 struct ggml_tensor * ggml_mra_attn_packed(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
@@ -185,6 +190,19 @@ struct ggml_tensor * ggml_mra_coarse_state(struct ggml_context * ctx, struct ggm
 struct ggml_tensor * ggml_mra_block_sparse_attn(struct ggml_context * ctx, struct ggml_tensor * q,
     struct ggml_tensor * k, struct ggml_tensor * v, struct ggml_tensor * cells, struct ggml_tensor * state,
     struct ggml_tensor * lengths, int h, int g, float scale, int n_threads, struct mra_error * err);
+
+// The order of the queries that the sorted frame uses, head by head -> I32 [n_q, n_head, n_batch]: a permutation of the
+// valid queries, then -1. 16 in a row are a query block: a leaf of a balanced tree, whose nodes send the half of their
+// queries with the smallest q.z to the left, ties to the lower index, where z is about the direction in which the
+// scores of the node's queries differ most, from a sample of them and of the keys. A leaf is ascending. Not the same on
+// every CPU: where two q.z are equal within rounding, either may be first. q, k, v, lengths, n_threads as for
+// ggml_mra_attn; scale 0: 1/sqrt(d). The result is a view of a node that also has, for the attention behind it, the
+// blocks' mean queries, what they differ by, and a bias of every key, about the logarithm of the error made where its
+// scores are left to the mean query:
+//     4 * n_head * (n_batch * (n_q * (1 + D/16) + n_k) + 2*D) + threads * 4 * n * (D + 3)   bytes or somewhat more,
+// n: the larger of n_q and n_k, threads: n_threads or n_head*n_batch, whichever is less.
+struct ggml_tensor * ggml_mra_query_order(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
+    struct ggml_tensor * v, struct ggml_tensor * lengths, float scale, int n_threads, struct mra_error * err);
 
 // ---- what an encoder has around its attention (CPU) -----------------------------------------------------------
 

@@ -130,7 +130,7 @@ struct mra_attention_choice {
     bool trained;                // not exact, but what the model was trained with
     struct mra_attn_params attn; // frame, budget or counts, scale
     double work;                 // as a fraction of exact attention's, at most 1
-    char text[64];               // "exact", "columns, budget 0.125", "32,1, as trained"
+    char text[64];               // "exact", "sorted, budget 0.125", "32,1, as trained"
 };
 // All zero where model is NULL or n_tokens < 1.
 struct mra_attention_choice mra_attention_of(

@@ -13,12 +13,12 @@ enum mra_type { MRA_F32, MRA_F16 };
 enum mra_pool_kind { MRA_POOL_KIND_MEAN, MRA_POOL_KIND_MIN, MRA_POOL_KIND_MAX };
 
 enum {
-    MRA_EXACT_ROWS = 64,   // queries per work item of the exact frame
-    MRA_GROUP_MAX = 64,    // query blocks per work item of the columns frame, at most
-    MRA_PAD = 16,          // packed rows are padded with zeros to a multiple of this
-    MRA_PANEL = 32,        // block columns per panel of the packed block statistics
-    MRA_ORDER_KEYS = 128,  // query_order looks at about so many keys,
-    MRA_ORDER_ROWS = 24,   // and at about so many queries of a node
+    MRA_EXACT_ROWS = 64, // queries per work item of the exact frame
+    MRA_GROUP_MAX = 64,  // query blocks per work item of the columns frame, at most
+    MRA_PAD = 16,        // packed rows are padded with zeros to a multiple of this
+    MRA_PANEL = 32,      // block columns per panel of the packed block statistics
+    MRA_ORDER_KEYS = MRA_SORTED_KEYS,
+    MRA_ORDER_ROWS = MRA_SORTED_ROWS,
     MRA_LINEAR_ROWS = 288, // rows of a dense layer's work item, at most
     MRA_LINEAR_COLS = 32,  // its columns are a multiple of this, but for the last
 };
@@ -47,12 +47,13 @@ struct mra_pack {
 
 // What the sorted frame computes once per head of queries, before any attention.
 struct mra_sorted {
-    int32_t * order;  // [n_q]            the queries, alike ones side by side: 16 of them are a query block
-    float * q_mean;   // [n_b][D]         mean of the queries of each block; D = d rounded up to MRA_PAD, 0 behind d
-    float * q_var;    // [D]              mean over all queries of (q - q_mean of its block)^2
-    float * spread;   // [n_b]            variance of scores within each block, up to a factor that all share
-    float * k_mean;   // [D]              mean key
-    float * key_bias; // [n_k]            added to q~.k_j where keys are chosen
+    int32_t * order;    // [n_q]        the queries, alike ones side by side: 16 of them are a query block
+    float * q_mean;     // [n_b][D]     mean of the queries of each block; D = d rounded up to MRA_PAD, 0 behind d
+    float * q_var;      // [D]          mean over all queries of (q - q_mean of its block)^2
+    float * spread;     // [n_b]        variance of scores within each block, up to a factor that all share
+    int32_t * all_keys; // [n_b]        1: the queries of this block attend to all keys
+    float * k_mean;     // [D]          mean key
+    float * key_bias;   // [n_k]        added to q~.k_j where keys are chosen
 };
 
 // Attention of one head of one sequence.
@@ -68,10 +69,11 @@ struct mra_attn_head {
     int g;      // keys per block, 16 or 32
     int m1, m2; // blocks expanded, keys kept, per query block
     int first_n, diag_n;
-    bool bound;       // expand by the min/max bound, else by the pooled score
-    bool finest_only; // drop what is not kept
-    int group;        // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
-    struct mra_sorted sorted;
+    bool bound;               // expand by the min/max bound, else by the pooled score
+    bool finest_only;         // drop what is not kept
+    int group;                // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
+    struct mra_sorted sorted; // sorted frame; order NULL: columns
+    int n_all;                // its query blocks that use all keys
 };
 
 // query_order looks at every stride-th of n rows. Odd: positions that repeat have even periods.
@@ -144,7 +146,7 @@ struct mra_kernels {
         int n, const float * v, size_t ldv, int dv);
 
     // Fills the pack of a->k, a->v for keys [j0, j1); j0 is a multiple of 16*g. copy: k and v rows; columns: block
-    // statistics
+    // statistics, of which only kp is needed, and filled, where all blocks are expanded
     void (*pack)(const struct mra_attn_head * a, int j0, int j1, bool copy, bool columns);
 
     // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell groups of g keys,
@@ -158,17 +160,22 @@ struct mra_kernels {
     //   z = C Y'Y C_c,  c = argmax_c C_cc sum_i Y_ic^2,  Y = every stride-th y minus their mean,
     // C = covariance of every stride-th key: y'Cy is the variance of y's scores. A z of 0, or one that is not finite,
     // leaves the order as it is, and queries whose y.z is NaN come last.
-    // Then the blocks' q_mean, q_var, and spread[x] = sum_c C_cc mean_{i in x} (q_ic - q_mean_c)^2.
-    // given: sorted.order is there already. Reads a->q, k, n_q, n_k, d.
+    // Then the blocks' q_mean, q_var, and spread[x] = sum_c C_cc mean_{i in x} (q_ic - q_mean_c)^2. The n_all blocks
+    // with the largest spread have all_keys, ties to the lower block: queries that are like no others end up together,
+    // and their mean means nothing. given: sorted.order is there already. Reads a->q, k, n_q, n_k, d, n_all.
     void (*query_order)(const struct mra_attn_head * a, bool given, void * scratch);
 
     // sorted.k_mean, and
     //   key_bias[j] = [1/2 log(scale^2 sum_c q_var_c (k_jc - k_mean_c)^2) + log|v_j - v_mean|]/scale.
     // 1e-9, 1e-18 are added to what the logarithms see (of |v|, squared). exp(scale*(q~.k_j + bias)) is about the error
-    // of leaving key j to q~. Reads sorted.q_var.
+    // of leaving key j to q~. A sum beyond F32's range counts as its
+    // largest number; a bias of NaN becomes 0. Reads sorted.q_var.
     void (*key_bias)(const struct mra_attn_head * a, void * scratch);
 
-    // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
+    // Columns frame, query blocks [x0, x0 + a->group) as far as there are any. With sorted.order: the sorted frame.
+    // Query block x has the queries order[16 x ...], its key blocks are expanded by bound + largest bias, keys kept by
+    // q~.k_j + key_bias[j], and what is not kept weighs e^{scale (q~.k_j + (q_i - q~).k_mean)}: as if k_mean had been
+    // subtracted from all keys. Blocks with all_keys are exact.
     void (*columns)(const struct mra_attn_head * a, int x0, void * scratch);
 
     struct mra_dense_kernels dense;

@@ -14,6 +14,7 @@
     ROW(PACK, pack, "pack") \
     ROW(BLOCK_SPARSE_ATTN, block_sparse_attn, "block-sparse-attn") \
     ROW(ATTN, attn, "attn") \
+    ROW(QUERY_ORDER, query_order, "query-order") \
     ROW(SCRATCH, scratch, "scratch") \
     ROW(LINEAR, linear, "linear") \
     ROW(NORM, norm, "norm")
@@ -31,14 +32,14 @@ enum mra_source {
     MRA_SRC_K_MAX,
     MRA_SRC_PARENTS,
     MRA_SRC_STATE,
-    MRA_SRC_LENGTHS, // of attn and pack also: the starts of packed sequences (MRA_FLAG_STARTS)
+    MRA_SRC_LENGTHS, // of attn, pack, query_order also: the starts of packed sequences (MRA_FLAG_STARTS)
     MRA_SRC_BIAS,    // of the first weights; those of the next weights follow
     MRA_SRC_RESIDUAL = MRA_SRC_BIAS + 3,
     MRA_SRC_COUNT
 };
 
 enum mra_flag {
-    MRA_FLAG_STARTS = 1 << 0,      // attn, pack: the lengths tensor holds the starts of packed sequences
+    MRA_FLAG_STARTS = 1 << 0,      // attn, pack, query_order: the lengths tensor holds the starts of packed sequences
     MRA_FLAG_KEYS = 1 << 1,        // pool: x are keys, so that key lengths count
     MRA_FLAG_FINEST_ONLY = 1 << 2, // attn: what is not refined is dropped (MRA-2-s)
     MRA_FLAG_COPY = 1 << 3,        // pack: rows of k and v are copied
@@ -79,18 +80,19 @@ struct mra_block_sparse_attn_node {
     float scale;
 };
 
-// pack and attn
+// pack, query_order and attn
 struct mra_attn_node {
     uint8_t frame;    // enum mra_frame
-    uint8_t block;    // columns: keys per block, 0: by length
+    uint8_t block;    // columns, sorted: keys per block, 0: by length
     uint16_t first_n; // priors, as in ggml-mra.h
     uint16_t diag_n;
     uint16_t slots; // threads that have scratch memory
-    int32_t m1;     // columns: key blocks expanded, -1: the budget says how many
-    int32_t m2;     // columns: keys kept
+    int32_t m1;     // columns, sorted: key blocks expanded, -1: the budget says how many
+    int32_t m2;     // keys kept
     float scale;
     float budget;
     int32_t max_len; // longest sequence
+    int32_t n_all;   // sorted: query blocks that use all keys, -1: by length
 };
 
 struct mra_linear_node {
@@ -138,9 +140,55 @@ MRA_INLINE int mra_source_count(const struct mra_node * p) {
     return n;
 }
 
-// the columns frame of a sequence of n_k keys
+// frames whose query blocks choose single keys
+MRA_INLINE bool mra_attn_has_columns(const struct mra_attn_node * a) {
+    return a->frame == MRA_PLAN_COLUMNS || a->frame == MRA_PLAN_SORTED;
+}
+
+// the columns or sorted frame of a sequence of n_k keys
 MRA_INLINE struct mra_columns_plan mra_attn_plan(const struct mra_attn_node * a, int n_k) {
+    if (a->frame == MRA_PLAN_SORTED) return mra_plan_sorted(a->budget, a->m1, a->m2, a->block, n_k);
     return mra_plan_columns(a->budget, a->m1, a->m2, a->block, n_k);
+}
+
+// sorted: query blocks of a sequence of n_q queries that use all keys
+MRA_INLINE int mra_attn_all_keys(const struct mra_attn_node * a, int n_q) {
+    const int n_b = mra_div_up(n_q, MRA_QUERY_BLOCK);
+    return a->n_all < 0 ? mra_sorted_all_keys(a->m1 < 0 ? a->budget : 1.0f, n_q) : mra_min(a->n_all, n_b);
+}
+
+// The results of a query_order node, in 4-byte words; every device lays them out alike. Sequence s, whose first query
+// is query t of all sequences, has its query blocks from t/MRA_QUERY_BLOCK + s on. Scratch memory follows.
+struct mra_order_layout {
+    int64_t order;    // I32 [n_batch][n_head][n_q]     indices within the sequence, -1 behind its last query
+    int64_t key_bias; // F32 [n_batch][n_head][n_k]
+    int64_t q_mean;   // F32 [n_head][n_b][dim]
+    int64_t spread;   // F32 [n_head][n_b]
+    int64_t all_keys; // I32 [n_head][n_b]
+    int64_t q_var;    // F32 [n_seq][n_head][dim]
+    int64_t k_mean;   // F32 [n_seq][n_head][dim]
+    int64_t words;
+    int64_t n_b; // query blocks of a head of all sequences
+    int dim;     // head size rounded up to 16
+};
+// n_seq: packed sequences, or n_batch
+MRA_INLINE struct mra_order_layout mra_order_layout_of(
+    int d, int64_t n_q, int64_t n_k, int64_t n_head, int64_t n_batch, int64_t n_seq) {
+    struct mra_order_layout l;
+    l.n_b = n_batch * n_q / MRA_QUERY_BLOCK + n_seq;
+    l.dim = (d + 15) / 16 * 16;
+    int64_t at = 0;
+#define MRA_TAKE(n) (at = (at + 15) / 16 * 16 + (n), at - (n))
+    l.order = MRA_TAKE(n_batch * n_head * n_q);
+    l.key_bias = MRA_TAKE(n_batch * n_head * n_k);
+    l.q_mean = MRA_TAKE(n_head * l.n_b * l.dim);
+    l.spread = MRA_TAKE(n_head * l.n_b);
+    l.all_keys = MRA_TAKE(n_head * l.n_b);
+    l.q_var = MRA_TAKE(n_seq * n_head * l.dim);
+    l.k_mean = MRA_TAKE(n_seq * n_head * l.dim);
+#undef MRA_TAKE
+    l.words = at;
+    return l;
 }
 
 // how many cells a topk_blocks node takes of a sequence: of each row of cells, or of the head

@@ -1,5 +1,6 @@
 // attn: out_i = sum_j e^{p_ij} v_j / sum_j e^{p_ij} with cells of the frame for e^{p_ij}. Frames exact and columns are
-// one node over a pack node. A square frame is made of the other operators, level by level:
+// one node over a pack node, and sorted one over a pack and a query_order node. A square frame is made of the other
+// operators, level by level:
 //   pool q, k, v -> block_score -> topk_blocks -> coarse_state, each level's list the parents of the next;
 //   block_sparse_attn at the end
 #include "checks.h"
@@ -10,7 +11,7 @@
 static enum mra_status check_packed(const struct ggml_tensor * q, const struct ggml_tensor * k,
     const struct ggml_tensor * starts, int64_t max_len, const struct mra_attn_params * params, struct mra_error * err) {
     if (params->frame == MRA_FRAME_SQUARE)
-        return mra_fail(err, MRA_ERR_UNSUPPORTED, "packed sequences: frames are exact and columns");
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "packed sequences: frames are exact, columns and sorted");
     if (q->ne[3] != 1 || q->ne[1] != k->ne[1])
         return mra_fail(err, MRA_ERR_SHAPE, "packed sequences: q, k, v must hold the same tokens and no batch");
     if (!starts || starts->type != GGML_TYPE_I32 || !ggml_is_contiguous(starts) || starts->ne[0] < 2 ||
@@ -25,7 +26,7 @@ static float scale_of(const struct mra_attn_params * a, const struct ggml_tensor
     return a->scale > 0 ? a->scale : 1 / sqrtf((float) q->ne[0]);
 }
 
-// frames exact and columns; starts: lengths holds the starts of n_seq packed sequences
+// frames exact, columns and sorted; starts: lengths holds the starts of n_seq packed sequences
 static struct ggml_tensor * fused(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
     struct ggml_tensor * v, struct ggml_tensor * lengths, bool starts, int64_t n_seq, int64_t max_len,
     const struct mra_attn_params * a, struct mra_error * err) {
@@ -42,10 +43,15 @@ static struct ggml_tensor * fused(struct ggml_context * ctx, struct ggml_tensor 
         .scale = scale_of(a, q),
         .budget = a->budget,
         .max_len = (int32_t) max_len,
+        .n_all = a->counts[0] < 0 ? -1 : a->counts[2],
     };
     struct ggml_tensor * pack = mra_pack_new(ctx, k, v, lengths, starts, &p.u.attn, n_seq, err);
     if (!pack) return NULL;
-    const struct mra_sources src = { .fixed = { q, k, v, pack }, .optional = { [MRA_SRC_LENGTHS] = lengths } };
+    struct mra_sources src = { .fixed = { q, k, v, pack }, .optional = { [MRA_SRC_LENGTHS] = lengths } };
+    if (a->frame == MRA_FRAME_SORTED) {
+        src.fixed[4] = mra_query_order_new(ctx, q, k, v, lengths, starts, &p.u.attn, n_seq, err);
+        if (!src.fixed[4]) return NULL;
+    }
     const int64_t ne[4] = { v->ne[0], q->ne[2], q->ne[1], q->ne[3] };
     return mra_node_new(ctx, GGML_TYPE_F32, ne, &src, p, err);
 }

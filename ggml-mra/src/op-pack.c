@@ -34,7 +34,7 @@ static struct mra_node pack_params(
 
 // query blocks per work item
 static int group_size(const struct mra_attn_node * a, int64_t n_head) {
-    if (a->frame != MRA_FRAME_COLUMNS) return MRA_GROUP_MAX;
+    if (!mra_attn_has_columns(a)) return MRA_GROUP_MAX;
     const struct mra_columns_plan c = mra_attn_plan(a, a->max_len);
     const int64_t share = a->max_len / MRA_QUERY_BLOCK * n_head / (ITEMS_PER_THREAD * a->slots),
                   fit = GROUP_BYTES / (int64_t) (sizeof(float) * ((size_t) c.m1 * c.g + 16)),
@@ -44,10 +44,10 @@ static int group_size(const struct mra_attn_node * a, int64_t n_head) {
 
 static size_t slot_size(const struct mra_attn_node * a, int d, int dv, int group) {
     size_t bytes = mra_block_sparse_attn_scratch(d, dv);
-    for (int i = 0; i < 2 && a->frame == MRA_FRAME_COLUMNS; i++) {
+    for (int i = 0; i < 2 && mra_attn_has_columns(a); i++) {
         const int n = mra_columns_worst_length(a->max_len, i);
         const struct mra_columns_plan c = mra_attn_plan(a, n);
-        const size_t b = mra_columns_scratch(d, dv, n, c.g, c.m1 + 1, c.m2 + c.g, group);
+        const size_t b = mra_columns_scratch(d, dv, n, c.g, c.m1 + 1, c.m2 + MRA_KEY_BLOCK_WIDE, group);
         bytes = b > bytes ? b : bytes;
     }
     return MRA_ROUND_UP(bytes, ALIGN);
@@ -60,7 +60,7 @@ static struct mra_pack_layout layout_of(
                  es = ggml_type_size(k->type), tokens = (size_t) k->ne[1] * k->ne[3];
     struct mra_pack_layout l = { .first = ALIGN, .per_head = 8 * ALIGN };
     if (p->flags & MRA_FLAG_COPY) l.per_token += (d + dv) * es;
-    if (p->u.attn.frame == MRA_FRAME_COLUMNS) {
+    if (mra_attn_has_columns(&p->u.attn)) {
         // n tokens have at most n/16 + 1 blocks of at least 16 keys, n/16 + 32 with those that fill the last panel
         l.per_token += d * es + (3 * d + dv) * sizeof(float) / MRA_KEY_BLOCK;
         l.per_head += MRA_KEY_BLOCK_WIDE * d * es + MRA_PANEL * 3 * d * sizeof(float) + dv * sizeof(float);
@@ -128,6 +128,20 @@ static struct mra_job job_new(const struct ggml_tensor * k, const struct ggml_te
     return j;
 }
 
+struct mra_job mra_job_of_order(struct ggml_tensor * dst, const struct mra_node * p) {
+    struct mra_job j = {
+        .q = dst->src[0],
+        .k = dst->src[1],
+        .v = dst->src[2],
+        .lengths = mra_source(dst, p, MRA_SRC_LENGTHS),
+        .attn = p->u.attn,
+        .starts = p->flags & MRA_FLAG_STARTS,
+        .order = dst,
+    };
+    j.n_seq = j.starts ? j.lengths->ne[0] - 1 : j.k->ne[3];
+    return j;
+}
+
 // The sources of dst count, not those of the pack, which may be gone. Where the pack came from another device, thread 0
 // packs again and goes on alone: there is no barrier in a node.
 bool mra_job_of(
@@ -145,6 +159,7 @@ bool mra_job_of(
     j->q = dst->src[0];
     j->dst = dst;
     j->finest_only = p->flags & MRA_FLAG_FINEST_ONLY;
+    if (p->kind == MRA_KIND_ATTN && p->u.attn.frame == MRA_FRAME_SORTED) j->order = dst->src[4];
     return true;
 }
 
@@ -187,7 +202,7 @@ static struct mra_pack pack_of(const struct mra_job * j, const struct mra_attn_h
     return p;
 }
 
-// the columns frame of a head of n_k > 0 keys; returns whether it is exact
+// the columns or sorted frame of a head of n_k > 0 keys; returns whether it is exact
 static bool plan_head(const struct mra_job * j, struct mra_attn_head * a) {
     const struct mra_columns_plan c = mra_attn_plan(&j->attn, a->n_k);
     a->g = c.g;
@@ -223,8 +238,9 @@ struct mra_attn_head mra_job_head(const struct mra_job * j, int64_t s, int64_t h
     };
     if (j->q) a.q = mra_rows_of(j->q, first, head, batch);
     *n_rows = n_q;
-    *exact = j->attn.frame == MRA_FRAME_COLUMNS && len.n_k > 0 ? plan_head(j, &a) : true;
-    a.pack = pack_of(j, &a, j->starts ? first : s * j->k->ne[1], n_tokens, s, head_kv);
+    *exact = mra_attn_has_columns(&j->attn) && len.n_k > 0 ? plan_head(j, &a) : true;
+    if (j->order && !*exact) mra_sorted_head(j, s, head, first, &a);
+    if (j->mem) a.pack = pack_of(j, &a, j->starts ? first : s * j->k->ne[1], n_tokens, s, head_kv);
     if (j->dst) {
         a.ld_out = j->dst->nb[2] / sizeof(float);
         a.out = mra_row(j->dst, head, first, batch);

@@ -36,9 +36,20 @@ struct mra_job {
     struct mra_attn_node attn;
     bool starts, copy, finest_only; // the pack node's flags
     struct mra_pack_layout layout;
-    char * mem; // the pack node's data, aligned
+    const struct ggml_tensor * order; // the query_order node, NULL: not the sorted frame
+    char * mem;                       // the pack node's data, aligned; NULL in the query_order node
     int64_t n_seq;
 };
+
+// The node of the sorted frame that holds the order of the queries and what else is computed once per head; attn as
+// above.
+struct ggml_tensor * mra_query_order_new(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
+    struct ggml_tensor * v, struct ggml_tensor * lengths, bool starts, const struct mra_attn_node * attn, int64_t n_seq,
+    struct mra_error * err);
+// the job of query_order node dst
+struct mra_job mra_job_of_order(struct ggml_tensor * dst, const struct mra_node * p);
+// a->sorted and n_all of head `head` of sequence s, whose first query is query `first` of its batch
+void mra_sorted_head(const struct mra_job * j, int64_t s, int64_t head, int64_t first, struct mra_attn_head * a);
 
 // The job of attention node dst, thread ith. false: this thread must not take part. again: memory for a node.
 bool mra_job_of(

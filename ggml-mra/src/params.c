@@ -8,7 +8,7 @@
 _Static_assert(MRA_PLAN_LEVELS == MRA_MAX_LEVELS && MRA_PLAN_ROW == (int) MRA_RULE_ROW &&
         MRA_PLAN_MU == (int) MRA_RULE_MU && MRA_PLAN_ROWMAX == (int) MRA_RULE_ROWMAX &&
         MRA_PLAN_EXACT == (int) MRA_FRAME_EXACT && MRA_PLAN_COLUMNS == (int) MRA_FRAME_COLUMNS &&
-        MRA_PLAN_SQUARE == (int) MRA_FRAME_SQUARE,
+        MRA_PLAN_SQUARE == (int) MRA_FRAME_SQUARE && MRA_PLAN_SORTED == (int) MRA_FRAME_SORTED,
     "plan.h says the same as ggml-mra.h");
 
 static struct mra_attn_params preset(enum mra_frame frame, float budget) {
@@ -54,6 +54,7 @@ enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * n
     struct mra_attn_params r;
     if (strcmp(name, "exact") == 0) r = mra_attn_params_exact();
     else if (strcmp(name, "columns") == 0) r = preset(MRA_FRAME_COLUMNS, budget);
+    else if (strcmp(name, "sorted") == 0) r = preset(MRA_FRAME_SORTED, budget);
     else if (strcmp(name, "mra2") == 0) r = mra_attn_params_mra2(budget);
     else if (strcmp(name, "mra2s") == 0) r = mra_attn_params_mra2s(budget);
     else {
@@ -63,8 +64,8 @@ enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * n
             char * end;
             const long v = strtol(s, &end, 10);
             if (end == s || v < 1 || v > MRA_MAX_SIZE || n == MRA_MAX_LEVELS || (*end && *end != ',')) {
-                return mra_fail(
-                    err, MRA_ERR_ARG, "frame '%.40s' is not exact, columns, mra2, mra2s or sizes such as 16,4,1", name);
+                return mra_fail(err, MRA_ERR_ARG,
+                    "frame '%.40s' is not exact, columns, sorted, mra2, mra2s or sizes such as 16,4,1", name);
             }
             r.sizes[n++] = (int) v;
             if (!*end) break;
@@ -104,11 +105,17 @@ enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_er
     if (p->counts[0] < 0 && (!(p->budget > 0) || p->budget > 1))
         return mra_fail(err, MRA_ERR_ARG, "budget %g is not in (0, 1]", (double) p->budget);
     switch (p->frame) {
+        case MRA_FRAME_SORTED:
+            if (p->first_n || p->diag_n)
+                return mra_fail(err, MRA_ERR_UNSUPPORTED,
+                    "the sorted frame has no priors (first_n, diag_n): its query blocks have no place in the text");
+            // fallthrough
         case MRA_FRAME_COLUMNS:
             if (p->block != 0 && p->block != 16 && p->block != 32)
                 return mra_fail(err, MRA_ERR_ARG, "block %d is not 16 or 32", p->block);
             if (p->counts[0] >= 0 && p->counts[1] < 0)
-                return mra_fail(err, MRA_ERR_ARG, "columns need two counts: key blocks, keys");
+                return mra_fail(err, MRA_ERR_ARG, "%s need two counts: key blocks, keys",
+                    p->frame == MRA_FRAME_SORTED ? "sorted columns" : "columns");
             return MRA_OK;
         case MRA_FRAME_SQUARE: {
             const enum mra_status st = check_sizes(p->sizes, err);
@@ -127,17 +134,28 @@ int mra_slots(int n_threads) {
     return n < 1 ? 1 : n > 512 ? 512 : (int) n;
 }
 
+static double columns_work(const struct mra_attn_params * p, int n_q, int n_k) {
+    const bool sorted = p->frame == MRA_FRAME_SORTED;
+    const int * m = p->counts;
+    const struct mra_columns_plan c = sorted ? mra_plan_sorted(p->budget, m[0], m[1], p->block, n_k)
+                                             : mra_plan_columns(p->budget, m[0], m[1], p->block, n_k);
+    if (c.exact) return 1;
+    const double pairs = (double) n_q * n_k, n_b = (double) (mra_blocks(n_k, c.g));
+    double rows = (double) (mra_blocks(n_q, MRA_QUERY_BLOCK)), order = 0, all = 0;
+    if (sorted) {
+        const struct mra_attn_node a = { .m1 = m[0], .budget = p->budget, .n_all = m[0] < 0 ? -1 : m[2] };
+        order = mra_sorted_order_work(n_q, n_k);
+        all = mra_attn_all_keys(&a, n_q);
+    }
+    const double scored = c.m1 < n_b ? (rows - all) * n_b * (c.bound ? 2 : 1) : 0,
+                 expanded = (rows - all) * fmin((double) c.m1 * c.g, (double) n_k), exact = fmin(1, all / rows);
+    return order + exact + (scored + expanded) / pairs + (1 - exact) * c.m2 / n_k;
+}
+
 double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k) {
     if (mra_check_params(p, NULL) != MRA_OK || n_q < 1 || n_k < 1 || n_q > INT32_MAX || n_k > INT32_MAX) return -1;
     if (p->frame == MRA_FRAME_EXACT) return 1;
-    if (p->frame == MRA_FRAME_COLUMNS) {
-        const struct mra_columns_plan c = mra_plan_columns(p->budget, p->counts[0], p->counts[1], p->block, (int) n_k);
-        if (c.exact) return 1;
-        const double rows = (double) (mra_blocks(n_q, MRA_QUERY_BLOCK)), n_b = (double) (mra_blocks(n_k, c.g));
-        const double scored = c.m1 < n_b ? rows * n_b * (c.bound ? 2 : 1) : 0,
-                     expanded = fmin((double) c.m1 * c.g, (double) n_k);
-        return scored / ((double) n_q * n_k) + rows * expanded / ((double) n_q * n_k) + (double) c.m2 / n_k;
-    }
+    if (p->frame == MRA_FRAME_COLUMNS || p->frame == MRA_FRAME_SORTED) return columns_work(p, (int) n_q, (int) n_k);
     int64_t counts[MRA_MAX_LEVELS];
     mra_plan_square(p->sizes, p->counts, p->budget, p->rule, n_q, n_k, counts);
     double cells = (double) ((n_q + p->sizes[0] - 1) / p->sizes[0]) * ((n_k + p->sizes[0] - 1) / p->sizes[0]),

@@ -27,6 +27,17 @@ enum {
 #define MRA_WIDE_BUDGET \
     (1.0f / 32) // ... and below this budget, where they are also chosen by their mean, not the bound
 
+// The sorted frame: columns over query blocks that are alike.
+enum {
+    MRA_SORTED_EXACT = 256,  // up to so many keys it is exact: sorting would cost more than it saves
+    MRA_SORTED_ALL = 128,    // one of so many query blocks uses all keys,
+    MRA_SORTED_WHOLE = 1024, // and from so many keys on a budget of 1/8 is enough to expand all of them; else 1/4
+    MRA_SORTED_KEYS = 128,   // the order looks at about so many keys,
+    MRA_SORTED_ROWS = 24,    // and at about so many queries of a node
+    MRA_SORTED_DIM = 64,     // head size that the order's work is counted for
+};
+#define MRA_SORTED_ALL_BUDGET (1.0f / 16) // below, no query block uses all keys
+
 // as ggml-mra.h has them
 enum {
     MRA_PLAN_LEVELS = 5,
@@ -35,7 +46,8 @@ enum {
     MRA_PLAN_ROWMAX,
     MRA_PLAN_EXACT = 0,
     MRA_PLAN_COLUMNS,
-    MRA_PLAN_SQUARE
+    MRA_PLAN_SQUARE,
+    MRA_PLAN_SORTED
 };
 
 MRA_INLINE int mra_div_up(int a, int b) { return (a + b - 1) / b; }
@@ -126,8 +138,51 @@ MRA_INLINE struct mra_columns_plan mra_plan_columns(float budget, int m1, int m2
     return p;
 }
 
+// Work of the sorted frame before any attention, of exact attention's: the keys' covariance; at every level of the tree
+// the projections of all queries; at every node of it its direction; the statistics of query blocks, the keys' biases.
+MRA_INLINE double mra_sorted_order_work(int n_q, int n_k) {
+    int n_level = 0;
+    while (((int64_t) MRA_QUERY_BLOCK << n_level) < n_q) n_level++;
+    const int node = 4 * MRA_SORTED_ROWS + MRA_SORTED_DIM, per_query = n_level + 3 + node / MRA_QUERY_BLOCK;
+    const int64_t n = (int64_t) mra_min(n_k, MRA_SORTED_KEYS) * MRA_SORTED_DIM + (int64_t) n_q * per_query +
+        (int64_t) n_k * 4;
+    return (double) n / (2.0 * n_q * n_k);
+}
+
+// query blocks of n_q queries that use all keys
+MRA_INLINE int mra_sorted_all_keys(float budget, int n_q) {
+    return budget < MRA_SORTED_ALL_BUDGET ? 0 : mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_ALL;
+}
+
+// The sorted frame for one sequence of as many queries as keys. work = order + a + (1 - a) (m1 G/(h n) + m2/n + (m1 <
+// n/G ? 2/(hG) : 0)), a: the share of the query blocks that use all keys.
+MRA_INLINE struct mra_columns_plan mra_plan_sorted(float budget, int m1, int m2, int block, int n_k) {
+    const bool from_budget = m1 < 0;
+    struct mra_columns_plan p;
+    p.bound = true;
+    p.g = block ? block : mra_key_block(n_k);
+    const int n_b = mra_div_up(n_k, p.g);
+    if (from_budget) {
+        const double a = (double) mra_sorted_all_keys(budget, n_k) * MRA_QUERY_BLOCK / n_k;
+        double b = (budget - mra_sorted_order_work(n_k, n_k) - a) / (1 - a);
+        if (budget >= 1.0f / 4 || (budget >= 1.0f / 8 && n_k >= MRA_SORTED_WHOLE)) m1 = n_b;
+        else { // half of the key blocks, or half of what the scores leave
+            b -= 2.0 / (MRA_QUERY_BLOCK * p.g);
+            const double e = fmax(1.0, rint(.5 * b * MRA_QUERY_BLOCK * n_k / p.g));
+            m1 = .6 * b >= .5 / MRA_QUERY_BLOCK || e > n_b / 2 ? mra_div_up(n_b, 2) : (int) e;
+        }
+        const double left = mra_mul(b, n_k), spent = (double) m1 * p.g / MRA_QUERY_BLOCK;
+        m2 = (int) fmax(0.0, fmin((double) n_k, rint(left - spent)));
+    }
+    p.m1 = mra_min(m1, n_b);
+    p.m2 = mra_min(mra_min(m2, p.m1 * p.g), n_k);
+    p.exact = (p.m1 == n_b && p.m2 == n_k) || (from_budget && (budget >= 1 || n_k <= MRA_SORTED_EXACT));
+    return p;
+}
+
 // Of all sequences up to max_len, one of these two lengths (i = 0, 1) needs the most memory: a shorter sequence needs
-// no more than a longer one, except where the longer one's key blocks are wide.
+// no more than a longer one, except where the longer one's key blocks are wide. (Sorted: and up to 17 kept keys more,
+// where the longer one has one query block more that uses all keys.)
 MRA_INLINE int mra_columns_worst_length(int max_len, int i) {
     return i == 0 || max_len < MRA_WIDE_KEYS ? max_len : MRA_WIDE_KEYS - 1;
 }

@@ -128,22 +128,30 @@ def columns(q, k, v, m1, m2, mask=None, scale=None, h=16, g=16, bound=True, firs
     return out[:n]
 
 
+def _stride(n, wanted):
+    return n // wanted | 1 if n // wanted > 1 else 1
+
+
+def key_covariance(k, n_keys=128):
+    """of every stride-th key, divided by its largest diagonal element"""
+    keys = k[::_stride(len(k), n_keys)]
+    keys = keys - keys.mean(0)
+    cov = keys.T @ keys
+    top = cov.diagonal().max()
+    return cov / top if top > 0 else cov
+
+
 def query_order(q, k, h=16, n_keys=128, n_rows=24):
     """Permutation of the rows of q: the leaves of a balanced tree, each h rows in ascending order (the last ones may be fewer).
     A node of m > h rows sends the h * ceil(m / 2h) with the smallest y . z to its left, ties to the lower row, where z = C Y'Y C_c,
     C = covariance of every stride-th key, Y = every stride-th row of the node minus their mean, c = argmax_c C_cc sum Y_c^2."""
-    stride = lambda n, wanted: n // wanted | 1 if n // wanted > 1 else 1
-    keys = k[::stride(len(k), n_keys)]
-    keys = keys - keys.mean(0)
-    cov = keys.T @ keys
-    top = cov.diagonal().max()
-    cov = cov / top if top > 0 else cov
+    cov = key_covariance(k, n_keys)
     out, todo = np.empty(len(q), np.int64), [(0, np.arange(len(q)))]
     while todo:
         at, rows = todo.pop()
         m = len(rows)
         if m > h:
-            step = stride(m, n_rows)
+            step = _stride(m, n_rows)
             y = q[rows[step // 2::step]]
             y = y - y.mean(0)
             z = cov @ (y.T @ (y @ cov[np.argmax(cov.diagonal() * (y * y).sum(0))]))
@@ -166,7 +174,7 @@ def key_bias(q, k, v, order, h=16):
 def sorted_rows(q, k, v, m1, m2, n_exact=0, mask=None, scale=None, h=16, g=16, order=None):
     """columns over rows of cells that are alike:
     0. rows of cells: runs of h of query_order, or of the order given. The n_exact rows of cells whose scores spread most,
-       sum_c Var(q_c) Var(k_c), use all keys: queries that are like no others end up together, and their mean means nothing;
+       sum_c Var(q_c) C_cc with C of query_order, use all keys: queries that are like no others end up together, and their mean means nothing;
     1. the mean key is subtracted from all keys: exact attention does not change, the mean query's scores do;
     2. expand the m1 blocks of g keys with the largest bound plus largest bias; keep the m2 keys with the largest l_j + b_j."""
     valid = np.ones(len(q), bool) if mask is None else np.asarray(mask) > 0
@@ -176,13 +184,14 @@ def sorted_rows(q, k, v, m1, m2, n_exact=0, mask=None, scale=None, h=16, g=16, o
     q, k, v = q[valid] * _scale(q, scale), k[valid], v[valid]
     order = query_order(q, k, h) if order is None else np.asarray(order)
     bias = key_bias(q, k, v, order, h)
+    k_var = key_covariance(k).diagonal()
     k = k - k.mean(0)
     n = len(k)
     cells = [slice(a, min(a + g, n)) for a in range(0, n, g)]
     k_max, k_min, k_mean = (np.array([f(k[c], axis=0) for c in cells]) for f in (np.max, np.min, np.mean))
     bias_max = np.array([bias[c].max() for c in cells])
     blocks = [order[a:a + h] for a in range(0, n, h)]
-    spread = np.array([q[rows].var(0) @ k.var(0) for rows in blocks])
+    spread = np.array([q[rows].var(0) @ k_var for rows in blocks])
     worst = np.argsort(-spread, kind="stable")[:n_exact]
     result = np.empty((n, v.shape[1]))
     for x, rows in enumerate(blocks):

@@ -325,7 +325,7 @@ struct columns_launch {
 bool mra_cuda_supports_attn(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
-    return n_src == mra_source_count(p) && src[0].type == MRA_TENSOR_F32;
+    return n_src == mra_source_count(p) && src[0].type == MRA_TENSOR_F32 && p->u.attn.frame != MRA_PLAN_SORTED;
 }
 
 int mra_cuda_attn(

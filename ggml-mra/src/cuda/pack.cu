@@ -130,7 +130,7 @@ static bool is_kv(const struct mra_tensor * k, const struct mra_tensor * v) {
 bool mra_cuda_supports_pack(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
-    return n_src == mra_source_count(p) && is_kv(&src[0], &src[1]);
+    return n_src == mra_source_count(p) && is_kv(&src[0], &src[1]) && p->u.attn.frame != MRA_PLAN_SORTED;
 }
 
 template <class T> static int pack(const struct attn_args & a, void * stream) {

@@ -1,15 +1,16 @@
 // Columns frame {16 x g, 16 x 1, 1 x 1} of one query block:
 //   out_i = [ sum_kept e^{q_i.k_j} v_j + sum_{expanded, not kept} e^{q~.k_j} v_j + sum_{not expanded} c_y e^{q~.k~_y}
 //   v~_y ] / (same, v = 1)
+// Sorted frame: queries in another order, keys minus their mean, choice by score + bias (see kernels.h).
 #include "common.h"
 
 enum { H = MRA_QUERY_BLOCK };
 
 struct cell {
-    double s;
-    int32_t id;
-    int32_t taken;
-}; // score, key block or key, refined?
+    double s, choice; // score, score to choose by
+    int32_t id;       // key block or key
+    int32_t taken;    // refined?
+};
 
 // marks the m best of c[n] as taken; ties to the lower position
 static void take_best(struct cell * c, int n, int m) {
@@ -17,7 +18,7 @@ static void take_best(struct cell * c, int n, int m) {
     for (; m > 0; m--) {
         int best = -1;
         for (int i = 0; i < n; i++) {
-            if (!c[i].taken && c[i].s > -INFINITY && (best < 0 || c[i].s > c[best].s)) best = i;
+            if (!c[i].taken && c[i].choice > -INFINITY && (best < 0 || c[i].choice > c[best].choice)) best = i;
         }
         if (best < 0) return;
         c[best].taken = 1;
@@ -38,6 +39,12 @@ static double stat(struct mra_rows x, int first, int n, int c, double * lo, doub
     return sum / n;
 }
 
+static double largest_bias(const struct mra_attn_head * a, int first, int n) {
+    double top = -INFINITY;
+    for (int j = first; j < first + n; j++) top = fmax(top, a->sorted.key_bias[j]);
+    return top;
+}
+
 // blocks[y] = score to expand by, l0[y] = pooled score; expands the m1 best
 static void expand(const struct mra_attn_head * a, const double * qm, int x, struct cell * blocks, double * l0) {
     const int nb = (a->n_k + a->g - 1) / a->g;
@@ -51,9 +58,10 @@ static void expand(const struct mra_attn_head * a, const double * qm, int x, str
         }
         if (!a->bound) u = l0[y];
         u = mra_ref_score(u);
+        if (a->sorted.order) u += largest_bias(a, first, n);
         if (a->first_n || a->diag_n) u = mra_named_key((float) u, mra_columns_named(a, x, y));
         l0[y] = a->scale * mra_ref_score(l0[y]);
-        blocks[y] = (struct cell) { .s = u, .id = y };
+        blocks[y] = (struct cell) { .choice = u, .id = y };
     }
     if (a->m1 < nb) take_best(blocks, nb, a->m1);
     else
@@ -102,6 +110,7 @@ static void coarse(const struct mra_attn_head * a, const struct cell * blocks, c
         }
 }
 
+// query i; cmax, csum, cacc: the coarse state
 static void exact_row(const struct mra_attn_head * a, int i, const struct cell * keys, int n_key, double cmax,
     double csum, const double * cacc) {
     double m = cmax, l = 0, acc[256] = { 0 };
@@ -121,6 +130,30 @@ static void exact_row(const struct mra_attn_head * a, int i, const struct cell *
     for (int c = 0; c < a->dv; c++) a->out[i * a->ld_out + c] = l == 0 ? 0 : (float) (acc[c] / l);
 }
 
+// what the mean key adds to the coarse scores of query i of a block with mean qm
+static double centre(const struct mra_attn_head * a, int i, const double * qm) {
+    double s = 0;
+    for (int c = 0; c < a->d; c++) s += (mra_ref_value(a->q, i, c) - qm[c]) * a->sorted.k_mean[c];
+    return a->scale * s;
+}
+
+// the m2 best keys by score, and bias where there is one
+static void choose_keys(const struct mra_attn_head * a, struct cell * keys, int n_key) {
+    const float * bias = a->sorted.order ? a->sorted.key_bias : NULL;
+    for (int j = 0; j < n_key && bias; j++) keys[j].choice = keys[j].s + bias[keys[j].id];
+    for (int j = 0; j < n_key && !bias; j++) keys[j].choice = keys[j].s;
+    take_best(keys, n_key, a->m2);
+    for (int j = 0; j < n_key; j++) keys[j].s *= a->scale;
+}
+
+// queries [first, end) of a's order attend to all keys
+static void exact_rows(const struct mra_attn_head * a, int first, int end) {
+    struct mra_attn_head one = *a;
+    one.sorted.order = NULL;
+    for (int i = first; i < end; i++)
+        mra_ref_block_sparse_attn(&one, a->sorted.order[i], a->sorted.order[i] + 1, NULL, 0, 0, NULL, NULL);
+}
+
 void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
     const int nb = (a->n_k + a->g - 1) / a->g;
     struct cell * blocks = scratch; // the group's scratch is more than one query block needs
@@ -129,7 +162,14 @@ void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
     for (int x = x0; x < x0 + a->group && x * H < a->n_q; x++) {
         const int end = (x + 1) * H < a->n_q ? (x + 1) * H : a->n_q;
         double qm[256], lo, hi, cmax, csum, cacc[256];
-        for (int c = 0; c < a->d; c++) qm[c] = stat(a->q, x * H, end - x * H, c, &lo, &hi);
+        const int32_t * order = a->sorted.order;
+        if (order && a->sorted.all_keys[x]) {
+            exact_rows(a, x * H, end);
+            continue;
+        }
+        for (int c = 0; c < a->d; c++)
+            qm[c] = order ? a->sorted.q_mean[x * MRA_ROUND_UP(a->d, MRA_PAD) + c]
+                          : stat(a->q, x * H, end - x * H, c, &lo, &hi);
         expand(a, qm, x, blocks, l0);
         int n_key = 0;
         for (int y = 0; y < nb; y++)
@@ -140,9 +180,12 @@ void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
                     keys[n_key].s = mra_ref_score(keys[n_key].s);
                 }
             }
-        take_best(keys, n_key, a->m2);
-        for (int j = 0; j < n_key; j++) keys[j].s *= a->scale;
+        choose_keys(a, keys, n_key);
         coarse(a, blocks, l0, keys, n_key, &cmax, &csum, cacc);
-        for (int i = x * H; i < end; i++) exact_row(a, i, keys, n_key, cmax, csum, cacc);
+        for (int i = x * H; i < end; i++) {
+            const int row = order ? order[i] : i;
+            const double up = order && cmax != -INFINITY ? mra_ref_score(cmax + centre(a, row, qm)) : cmax;
+            exact_row(a, row, keys, n_key, up, csum, cacc);
+        }
     }
 }

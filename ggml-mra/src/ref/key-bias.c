@@ -8,6 +8,8 @@ static double mean_of(struct mra_rows x, int n, int c) {
     return n ? sum / n : 0;
 }
 
+static double log_f32(double x) { return log(x > FLT_MAX ? FLT_MAX : x); }
+
 void mra_ref_key_bias(const struct mra_attn_head * a, void * scratch) {
     const struct mra_sorted * s = &a->sorted;
     double k_mean[256], v_mean[256];
@@ -20,6 +22,7 @@ void mra_ref_key_bias(const struct mra_attn_head * a, void * scratch) {
         for (int c = 0; c < a->d; c++) k2 += s->q_var[c] * pow(mra_ref_value(a->k, j, c) - k_mean[c], 2);
         for (int c = 0; c < a->dv; c++) v2 += pow(mra_ref_value(a->v, j, c) - v_mean[c], 2);
         const double spread = (double) a->scale * a->scale * k2 + 1e-9;
-        s->key_bias[j] = (float) (.5 * (log(spread) + log(v2 + 1e-18)) / a->scale);
+        const double bias = .5 * (log_f32(spread) + log_f32(v2 + 1e-18)) / a->scale;
+        s->key_bias[j] = isnan(bias) ? 0 : (float) bias;
     }
 }

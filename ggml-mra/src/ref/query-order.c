@@ -129,4 +129,8 @@ void mra_ref_query_order(const struct mra_attn_head * a, bool given, void * scra
         grow(&t, a->sorted.order, a->n_q);
     }
     block_statistics(a, t.C);
+    const int n_block = (a->n_q + H - 1) / H;
+    memset(a->sorted.all_keys, 0, sizeof(int32_t) * n_block);
+    const int n = mra_ref_topk_blocks(t.spare, a->sorted.spread, n_block, a->n_all);
+    for (int i = 0; i < n; i++) a->sorted.all_keys[t.spare[i]] = 1;
 }
