@@ -56,7 +56,7 @@ static void linear(
 
 const struct mra_kernels * __wrap_mra_kernels_get(void) {
     const struct mra_kernels * k = __real_mra_kernels_get();
-    if (k == &mra_kernels_ref || k == &broken) return k;
+    if (strcmp(k->name, mra_kernels_ref.name) == 0 || k == &broken) return k; // also a copy of the reference
     if (k != intact) {
         intact = k;
         broken = *k;

@@ -122,6 +122,17 @@ kernels     |cpu/columns*.inc|bad \!= v != v;|
 kernels     |cpu/columns*.inc|if (fabsf(f * top) > OFFSET_MAX && top > -INFINITY)|if (0)
 kernels     |cpu/columns*.inc|for (int t = n; t < MRA_ROUND_UP(n, TILE_KEYS) + TILE_KEYS; t++) kept[t] = n ? kept[n - 1] : 0;|
 kernels     |cpu/columns*.inc|n_key = y == w->n_block - 1 ? w->a->n_k - y * g : g;|n_key = g;
+kernels     |cpu/columns*.inc|v_set1(f * mean[c]), v_set1(k_mean[c])|v_set1(mean[c]), v_set1(k_mean[c])
+kernels     |cpu/columns*.inc|centre_state(w, s, i);|(void) 0;
+kernels     |cpu/columns*.inc|v_load(bias + first + j)|v_load(bias + j)
+kernels     |cpu/columns*.inc|j < left ? logits[b * g + j] + bias[first + j]|j < left ? logits[b * g + j]
+kernels     |cpu/columns*.inc|w->n_column + y] += top[y];|w->n_column + y] += 0;
+kernels     |cpu/columns*.inc|all ? j : 0, all ? NULL|0, all ? NULL
+kernels     |cpu/columns*.inc|a->sorted.q_mean + (size_t) (w->x0 + i)|a->sorted.q_mean + (size_t) i
+kernels     |cpu/columns*.inc|w->a->sorted.all_keys[w->x0 + i]|w->a->sorted.all_keys[i]
+kernels     |cpu/block-sparse-attn.inc|float * out = a->out + query_at(a, i) * a->ld_out;|float * out = a->out + i * a->ld_out;
+kernels     |cpu/pack.inc|a->m1 * G < a->n_k;|a->m1 * G < a->n_k - 40;
+kernels     |ref/columns.c|mra_ref_score(cmax + centre(a, row, qm))|mra_ref_score(cmax)
 kernels     |cpu/pack.inc|mn = v_min(x, mn);|
 kernels     |cpu/pack.inc|mx = v_min(mx, v_set1(FLT_MAX));|
 kernels     |cpu/pack.inc|memset(dst + (size_t) d * es, 0, (size_t) (ld - d) * es);|
@@ -264,6 +275,14 @@ test-query-order|cpu/query-order.inc|for (; c < D; c++) dst[c] = 0;|
 test-query-order|cpu/key-bias.inc|add ? bias[j + r] + b[r] : b[r]|b[r]
 test-query-order|cpu/key-bias.inc|w[c] = a->scale * a->scale * a|w[c] = a
 test-query-order|cpu/key-bias.inc|p = v_fma(p, s, v_set1(2.0f / 5));|
+test-query-order|cpu/key-bias.inc|if (a->sorted.key_bias[j] != a->sorted.key_bias[j])|if (0)
+test-query-order|cpu/query-order.inc|topk_blocks(t->left, t->x, n_block, a->n_all)|topk_blocks(t->left, t->x, n_block, 1)
+test-query-order|ref/query-order.c|a->sorted.all_keys[t.spare[i]] = 1;|a->sorted.all_keys[i] = 1;
+test-ops    |op-query-order.c|a.sorted.order[i] = -1|(void) 0
+test-attn   |op-query-order.c|at * q->ne[1] + first|at * q->ne[1]
+test-attn   |op-query-order.c|/ MRA_QUERY_BLOCK + s,|/ MRA_QUERY_BLOCK,
+test-attn   |plan.h|- mra_sorted_order_work(n_k, n_k) - a)|- a)
+test-attn   |plan.h|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_ALL|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_KEYS / 2
 LIST
 [ "$2" = - ] && { [ "$survived" = 0 ] && echo "every line fits"; exit "$survived"; }
 echo "mutants: $caught caught, $survived not caught"

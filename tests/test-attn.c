@@ -374,6 +374,30 @@ static void test_random(int count) {
     }
 }
 
+// the budget of the sorted frame counts everything: settings found for it do that much work, and not more
+static void test_work(void) {
+    static const float budgets[] = { .0625f, .125f, .25f, .375f, .5f };
+    static const int lengths[] = { 512, 1000, 1023, 1024, 2032, 2033, 2047, 2048, 4096, 16384, 65536 };
+    struct mra_attn_params p = mra_attn_params_default();
+    mra_attn_params_parse(&p, "sorted", NULL);
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 11; j++) {
+            p.budget = budgets[i];
+            const double work = mra_attn_work(&p, lengths[j], lengths[j]), step = 2.0 / lengths[j];
+            CHECK(fabs(work - p.budget) <= step, "sorted, budget %g, n = %d: work %.5f", (double) p.budget, lengths[j],
+                work);
+        }
+    p.budget = .25f;
+    CHECK(mra_attn_work(&p, 256, 256) == 1 && mra_attn_work(&p, 257, 257) < 1, "sorted is exact up to 256 keys");
+    p.counts[0] = 128;
+    p.counts[1] = 100;
+    p.counts[2] = 0;
+    const double none = mra_attn_work(&p, 2048, 2048);
+    p.counts[2] = 8; // 1/16 of the query blocks, which need nothing else
+    const double some = mra_attn_work(&p, 2048, 2048), gain = (1 - (100.0 / 2048 + 1.0 / 16)) / 16;
+    CHECK(fabs(some - none - gain) < 1e-6, "8 query blocks that use all keys add %.4f, not %.4f", some - none, gain);
+}
+
 // usage: test-attn [random cases [most queries x keys of a case]]
 int main(int argc, char ** argv) {
     const int n_random = argc > 1 ? atoi(argv[1]) : 40, most = argc > 2 ? atoi(argv[2]) : INT32_MAX;
@@ -389,6 +413,7 @@ int main(int argc, char ** argv) {
     test_packed("columns", .25f, lens, NULL);
     test_packed("sorted", 1, lens, counts);
     test_packed("sorted", .25f, longer, NULL);
+    test_work();
     test_random(n_random);
     return summary("test-attn");
 }

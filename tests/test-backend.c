@@ -9,7 +9,7 @@
 enum { N = 150, E = 64, N_HEAD = 2, N_LAYER = 3, N_RUNS = 7, N_OUT = N * E };
 
 static ggml_backend_t cpu;
-static const char * const frames[] = { "exact", "columns", "sorted", "mra2", "16,4,1" };
+static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1", "sorted" };
 
 // ---- a small encoder ----
 
@@ -64,6 +64,11 @@ static struct pass pass_new(const struct net * net) {
     a.budget = .3f;
     a.n_threads = 2;
     CHECK(mra_attn_params_parse(&a, net->frame, &err) == MRA_OK, "%s", err.msg);
+    if (a.frame == MRA_FRAME_SORTED) { // by the budget it would be exact
+        a.counts[0] = 5;
+        a.counts[1] = 20;
+        a.counts[2] = 1;
+    }
     struct ggml_tensor * x = p.x;
     for (int l = 0; l < N_LAYER; l++) {
         struct ggml_tensor * h[3];
@@ -102,7 +107,7 @@ static void pass_input(const struct pass * p, int r) {
 static ggml_backend_buffer_type_t cpu_buft(void) { return ggml_backend_get_default_buffer_type(cpu); }
 
 static const float * want(int frame, int r) { // the CPU's
-    static float * cache[4][N_RUNS];
+    static float * cache[5][N_RUNS];
     if (cache[frame][r]) return cache[frame][r];
     ggml_backend_buffer_type_t where[N_LAYER] = { cpu_buft(), cpu_buft(), cpu_buft() };
     struct net net = net_new(frames[frame], where);
@@ -284,6 +289,7 @@ static void test_elsewhere(int frame, unsigned kinds, int refuse) {
         const int kind = strcmp(name, "pack") == 0   ? MRA_KIND_PACK
             : strcmp(name, "attn") == 0              ? MRA_KIND_ATTN
             : strcmp(name, "block-sparse-attn") == 0 ? MRA_KIND_BLOCK_SPARSE_ATTN
+            : strcmp(name, "query-order") == 0       ? MRA_KIND_QUERY_ORDER
                                                      : MRA_KIND_NONE;
         if (kinds >> kind & 1) {
             ggml_backend_sched_set_tensor_backend(sched, t, cpu);
@@ -436,21 +442,23 @@ int main(void) {
         fake.no_events = i & 1;
         fake.eager = i & 2;
         fake.exec_eager = i & 4;
-        for (int f = 0; f < 4; f++) test_order(f);
+        for (int f = 0; f < 5; f++) test_order(f);
         if (!fake.no_events) test_events();
         for (int k = 0; k < 8; k++) test_sched(i < 2 ? k % 4 : 1 + i % 2, 1, k & 1, k & 2, k & 4);
-        for (int k = 0; k < 4; k++) test_sched(k, 2, k & 1, k & 2, false);
+        for (int k = 0; k < 5; k++) test_sched(k, 2, k & 1, k & 2, false);
     }
     fake = (struct fake_options) { 0 };
     test_split();
     test_pin(false);
     test_pin(true);
-    for (int f = 0; f < 4; f++) {
+    for (int f = 0; f < 5; f++) {
         test_elsewhere(f, 1u << MRA_KIND_PACK, 0);
         test_elsewhere(f, 1u << MRA_KIND_ATTN | 1u << MRA_KIND_BLOCK_SPARSE_ATTN, 0);
         test_elsewhere(f, 0, MRA_KIND_PACK);
-        test_elsewhere(f, 0, f < 2 ? MRA_KIND_ATTN : MRA_KIND_BLOCK_SPARSE_ATTN);
+        test_elsewhere(f, 0, f < 2 || f == 4 ? MRA_KIND_ATTN : MRA_KIND_BLOCK_SPARSE_ATTN);
     }
+    test_elsewhere(4, 1u << MRA_KIND_QUERY_ORDER, 0);
+    test_elsewhere(4, 0, MRA_KIND_QUERY_ORDER);
     ggml_backend_free(cpu);
     return summary("test-backend");
 }

@@ -96,7 +96,33 @@ static void test_select(void) {
     CHECK(p == q && memcmp(a, b, q * sizeof(*a)) == 0, "select %d of %d kind %d", m, n, kind);
 }
 
-// exact, listed cells, columns, on one head
+// sorted.*, for queries in any order
+static void sorted_new(struct mra_attn_head * a, void * scratch) {
+    const int n_b = (a->n_q + MRA_QUERY_BLOCK - 1) / MRA_QUERY_BLOCK, D = MRA_ROUND_UP(a->d, MRA_PAD);
+    a->sorted = (struct mra_sorted) { .order = malloc(a->n_q * sizeof(int32_t)),
+        .q_mean = malloc((size_t) n_b * D * 4),
+        .q_var = malloc(D * sizeof(float)),
+        .spread = malloc(n_b * sizeof(float)),
+        .all_keys = malloc(n_b * sizeof(int32_t)),
+        .k_mean = malloc(D * sizeof(float)),
+        .key_bias = malloc(a->n_k * sizeof(float)) };
+    a->n_all = pick(0, 2);
+    for (int i = 0; i < a->n_q; i++) a->sorted.order[i] = i;
+    for (int i = a->n_q - 1; i > 0; i--) {
+        const int j = pick(0, i), t = a->sorted.order[i];
+        a->sorted.order[i] = a->sorted.order[j];
+        a->sorted.order[j] = t;
+    }
+    mra_kernels_ref.query_order(a, true, scratch);
+    mra_kernels_ref.key_bias(a, scratch);
+}
+static void sorted_free(struct mra_sorted * s) {
+    void * all[] = { s->order, s->q_mean, s->q_var, s->spread, s->all_keys, s->k_mean, s->key_bias };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) free(all[i]);
+    s->order = NULL;
+}
+
+// exact, listed cells, columns, sorted, on one head
 static void test_head(void) {
     const int d = 8 * pick(1, 16), dv = 8 * pick(1, 16), D = MRA_ROUND_UP(d, MRA_PAD), DV = MRA_ROUND_UP(dv, MRA_PAD),
               n_q = pick(1, 150), n_k = pick(1, 400);
@@ -134,8 +160,9 @@ static void test_head(void) {
         .v_mean = malloc((size_t) nb * DV * 4) };
     for (int j = 0; j < n_k; j += 16 * a.g) kern->pack(&a, j, j + 16 * a.g < n_k ? j + 16 * a.g : n_k, true, true);
     const size_t s1 = mra_block_sparse_attn_scratch(d, dv),
-                 s2 = mra_columns_scratch(d, dv, n_k, a.g, a.m1, a.m2, a.group);
-    void * scratch = aligned_alloc(64, MRA_ROUND_UP(s1 > s2 ? s1 : s2, 64));
+                 s2 = mra_columns_scratch(d, dv, n_k, a.g, a.m1, a.m2, a.group),
+                 s3 = mra_sorted_scratch(d, dv, n_q, n_k), most = s1 > s2 ? s1 : s2;
+    void * scratch = aligned_alloc(64, MRA_ROUND_UP(most > s3 ? most : s3, 64));
     int32_t cells[512];
     int n_cell = 0;
     const int g = 1 << pick(0, 5);
@@ -145,11 +172,13 @@ static void test_head(void) {
     for (int c = 0; c < dv; c++) state[c] = gauss();
     state[dv] = pick(0, 1) ? 2 * gauss() : -INFINITY;
     state[dv + 1] = state[dv] > -INFINITY ? 3 : 0;
-    for (int mode = 0; mode < 3; mode++) {
+    for (int mode = 0; mode < 4; mode++) {
+        if (mode == 3) sorted_new(&a, scratch);
+        if (mode == 3) a.first_n = a.diag_n = 0;
         for (int t = 0; t < 2; t++) {
             const struct mra_kernels * kt = t ? &mra_kernels_ref : kern;
             a.out = out[t];
-            if (mode == 2)
+            if (mode >= 2)
                 for (int x = 0; x * MRA_QUERY_BLOCK < n_q; x += a.group) kt->columns(&a, x, scratch);
             else
                 for (int i = 0; i < n_q; i += 50)
@@ -160,9 +189,11 @@ static void test_head(void) {
         CHECK(e <= 5e-5, "%s n_q %d n_k %d d %d dv %d %s g %d m1 %d m2 %d group %d: %.1e",
             mode == 0       ? "exact"
                 : mode == 1 ? "cells"
-                            : "columns",
+                : mode == 2 ? "columns"
+                            : "sorted",
             n_q, n_k, d, dv, type == MRA_F16 ? "f16" : "f32", mode == 1 ? g : a.g, a.m1, a.m2, a.group, e);
     }
+    sorted_free(&a.sorted);
     free(a.pack.k);
     free(a.pack.v);
     free(a.pack.kp);

@@ -316,6 +316,48 @@ static void test_coarse(int n, int s) {
     free(v);
 }
 
+// The order of queries: valid ones once each, 16 in a row ascending, then -1; the same bits with any number of threads
+// and beside any other sequence.
+static void test_query_order(int n, int n_k, int d, enum ggml_type type, const int32_t * len) {
+    enum { N_HEAD = 4, N_KV = 2, N_BATCH = 3 };
+    float *q = data_new(DATA_WALK, (int64_t) n * N_HEAD * N_BATCH, d, 41),
+          *k = data_new(DATA_WALK, (int64_t) n_k * N_KV * N_BATCH, d, 42);
+    for (int t = 0; t < n_tables; t++) {
+        mra_kernels_set(tables[t]);
+        struct graph g = graph_new();
+        struct mra_error err = { 0 };
+        struct ggml_tensor *qt = graph_heads(&g, GGML_TYPE_F32, d, n, N_HEAD, N_BATCH, q, 1),
+                           *kt = graph_heads(&g, type, d, n_k, N_KV, N_BATCH, k, 1),
+                           *lt = graph_input(&g, GGML_TYPE_I32, 2, N_BATCH, 1, 1, len);
+        struct ggml_tensor * o = ggml_mra_query_order(g.ctx, qt, kt, kt, lt, 0, 3, &err);
+        CHECK(o && strcmp(ggml_mra_op_name(o->view_src), "query-order") == 0, "query-order: %s", err.msg);
+        int32_t *one = graph_run(&g, o, 1), *three = graph_run(&g, o, 3);
+        CHECK(one && three && memcmp(one, three, sizeof(int32_t) * n * N_HEAD * N_BATCH) == 0,
+            "query-order n=%d: %s: 3 threads give another order than 1", n, tables[t]->name);
+        int n_wrong = 0, n_moved = 0;
+        for (int h = 0; one && h < N_HEAD * N_BATCH; h++) {
+            const int32_t * order = one + (int64_t) h * n;
+            const int n_q = len[h / N_HEAD * 2];
+            bool * seen = calloc(n, sizeof(bool));
+            for (int i = 0; i < n; i++) {
+                const int at = order[i];
+                n_wrong += i < n_q ? at < 0 || at >= n_q || seen[at] : at != -1;
+                if (i < n_q && at >= 0 && at < n_q) seen[at] = true;
+                n_wrong += i < n_q && i % 16 && order[i - 1] >= at;
+                n_moved += i < n_q && at != i;
+            }
+            free(seen);
+        }
+        CHECK(n_wrong == 0 && n_moved > n, "query-order n=%d d=%d: %s: %d entries wrong, %d of other rows", n, d,
+            tables[t]->name, n_wrong, n_moved);
+        free(one);
+        free(three);
+        graph_free(&g);
+    }
+    free(q);
+    free(k);
+}
+
 // usage: test-ops [selections]
 int main(int argc, char ** argv) {
     n_tables = kernel_tables(tables, 8);
@@ -337,6 +379,8 @@ int main(int argc, char ** argv) {
     test_coarse(33, 16);
     test_coarse(5, 4);
     test_coarse(700, 2);
+    test_query_order(150, 150, 64, GGML_TYPE_F32, (const int32_t[]) { 150, 150, 97, 97, 0, 0 });
+    test_query_order(211, 90, 40, GGML_TYPE_F16, (const int32_t[]) { 1, 90, 211, 90, 130, 50 });
     kernels_best();
     return summary("test-ops");
 }

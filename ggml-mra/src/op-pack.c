@@ -239,7 +239,7 @@ struct mra_attn_head mra_job_head(const struct mra_job * j, int64_t s, int64_t h
     if (j->q) a.q = mra_rows_of(j->q, first, head, batch);
     *n_rows = n_q;
     *exact = mra_attn_has_columns(&j->attn) && len.n_k > 0 ? plan_head(j, &a) : true;
-    if (j->order && !*exact) mra_sorted_head(j, s, head, first, &a);
+    if (j->order && (!*exact || a.n_k == 0)) mra_sorted_head(j, s, head, first, &a);
     if (j->mem) a.pack = pack_of(j, &a, j->starts ? first : s * j->k->ne[1], n_tokens, s, head_kv);
     if (j->dst) {
         a.ld_out = j->dst->nb[2] / sizeof(float);

@@ -82,7 +82,7 @@ void mra_compute_query_order(struct ggml_tensor * dst, const struct mra_node * p
         int64_t n_rows;
         bool exact;
         const struct mra_attn_head a = mra_job_head(&j, t / j.q->ne[2], t % j.q->ne[2], &n_rows, &exact);
-        if (exact) continue; // nobody asks for its order
+        if (!a.sorted.order) continue; // exact: nobody asks for its order
         mra_kernels_get()->query_order(&a, false, scratch);
         mra_kernels_get()->key_bias(&a, scratch);
         for (int64_t i = a.n_q; i < n_rows; i++) a.sorted.order[i] = -1;
