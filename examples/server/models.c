@@ -30,7 +30,8 @@ static void measure(struct served * m) {
             fatal(m->engine.program, "%s: %s", m->id, err.msg);
         ms = fmin(ms, mra_context_stats(m->engine.ctx).total_ms);
     }
-    atomic_store(&m->ms_per_gflop, ms / (n_seq * served_gflop(m, n)));
+    m->measured_gflop = n_seq * served_gflop(m, n);
+    atomic_store(&m->ms_per_gflop, ms / m->measured_gflop);
 }
 
 // ---- all of them ----

@@ -15,6 +15,7 @@ struct served {
     const char * alias;          // may be NULL
     const char * prefix;         // before every text that is embedded, NULL: none
     _Atomic double ms_per_gflop; // as measured lately
+    double measured_gflop;       // of the first measurement
 };
 
 struct models {

@@ -82,7 +82,8 @@ static void note_speed(struct worker * w, struct served * m, const struct piece 
         for (int s = 0; s < pieces[i].n; s++)
             gflop += served_gflop(m, (int) pieces[i].job->seqs[pieces[i].first + s].list.n);
     const double old = atomic_load(&m->ms_per_gflop);
-    if (gflop > 0) atomic_store(&m->ms_per_gflop, old + .1 * (stats.total_ms / gflop - old));
+    if (gflop > .25 * m->measured_gflop) // of smaller batches most is overhead, which does not grow with the work
+        atomic_store(&m->ms_per_gflop, old + .1 * (stats.total_ms / gflop - old));
     metrics_batch(w->m, n_seq, stats.n_tokens, stats.total_ms / 1e3);
 }
 
