@@ -1,15 +1,25 @@
 #!/bin/sh
-# Seeded bugs of the programs: each line changes one place of a copy of examples/; the part of test-programs.sh it names must then fail.
+# Seeded bugs of the programs: each line changes one place of a copy of examples/; what it names must then fail: a part of test-programs.sh,
+# server: test_server.py, server_load: test_server_load.py, real: test-real.
 # usage: mutants-programs.sh SOURCE BUILD [WORD]   BUILD: a complete build, only its ggml is reused; WORD: only lines that have it
 set -u
 src=$(cd "$1" && pwd); build=$(cd "$2" && pwd); work=$build/mutants-programs
-targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-quantize program-check fail-strdup"
+targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-quantize program-check fail-strdup test-real"
+pkg-config --exists libmicrohttpd && targets="$targets mra-server"
 mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
 cp -rp "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 cmake --install "$build" --prefix "$work/usr" >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_BUILD_TYPE=Release -DGGML_MRA_KERNEL_OPT=-O1 >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cmake --build "$work/build" -j 2 --target $targets >"$work/log" 2>&1 || { tail "$work/log"; exit 1; }
 
+fails() { # PART
+    case $1 in
+        server*) set -- python3 -B "$src/tests/test_$1.py" "$work/build/bin" -f ;;
+        real)    set -- "$work/build/bin/test-real" ;;
+        *)       set -- "$src/tests/test-programs.sh" "$1" "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check" ;;
+    esac
+    ! timeout 120 "$@" >"$work/log" 2>&1 </dev/null
+}
 caught=0; survived=0
 while IFS='|' read part file from to; do # \| is a bar of the source
     case "$part" in ''|'#'*) continue ;; esac
@@ -19,9 +29,9 @@ while IFS='|' read part file from to; do # \| is a bar of the source
     FROM=$from TO=$to perl -0pi -e 's/\Q$ENV{FROM}\E/$ENV{TO}/' "$work/$file"
     if cmp -s "$work/$file" "$work/saved"; then echo "NOT FOUND  $file: $from"; survived=$((survived + 1)); continue; fi
     if cmake --build "$work/build" -j 2 --target $targets >"$work/log" 2>&1; then
-        if timeout 120 "$src/tests/test-programs.sh" $part "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check" >"$work/log" 2>&1 </dev/null
-        then echo "SURVIVED   $part: $file: $from -> $to"; survived=$((survived + 1))
-        else echo "caught     $part: $file: $from -> $to"; caught=$((caught + 1)); fi
+        if fails $part
+        then echo "caught     $part: $file: $from -> $to"; caught=$((caught + 1))
+        else echo "SURVIVED   $part: $file: $from -> $to"; survived=$((survived + 1)); fi
     else echo "NO BUILD   $file: $from -> $to"; survived=$((survived + 1)); fi
     cp "$work/saved" "$work/$file"
 done <<'LIST'
@@ -105,6 +115,33 @@ endings |common/program.c|if (ending == ENDING_JSONL) o->json = true;|
 calibrate|calibrate.c|(double) row[i] * row[i];|fabsf(row[i]);
 calibrate|calibrate.c|m->n_rows += n_rows;|m->n_rows++;
 basics  |common/args.c|i < n_opt && i < MAX_OPTS|i < a->n_opt && i < MAX_OPTS
+real    |common/real.c|            n /= 10;|
+real    |common/real.c|LEAST_EXPONENT = -4|LEAST_EXPONENT = -3
+server  |server/settings.c|volatile unsigned differ = n != n_key;|volatile unsigned differ = 0;
+server  |server/embeddings.c|if (!c->server->settings.accept_token_ids)|if (0)
+server  |server/embeddings.c|j->seqs[i].row + (int64_t) t|j->seqs[i].row
+server  |server/job.c|    if (s->list.n > limit)\n|    if (0)\n
+server  |server/job.c|memmove(list->data + head,|memmove(list->data,
+server  |server/request.c|if (i == n) return unknown(c, what, key, fields, n);|if (i == n) continue;
+server  |server/request.c|if (!json_is_utf8(all))|if (0)
+server  |server/request.c|if (n > most)|if (0)
+server  |server/reply.c|i + 2 < m ? letters[c & 63] : '='|'='
+server  |server/http.c|if (c->n_body + n > s->settings.max_body) too_large(c);|if (0) too_large(c);
+server  |server/http.c|x->n_received > DISCARD|true
+server  |server/scores.c|x->score > y->score ? -1 : 1|x->score < y->score ? -1 : 1
+server  |server/scores.c|add_pair(c, 0, v, &way);|add_pair(c, 0, member, &way);
+server  |server/info.c|((unsigned char) text[i] & 0xc0) != 0x80|true
+server  |server/models.c|prefers(x, use) && !prefers(found, use)|0
+server  |server/worker.c|log1pf(max)|-max
+server_load|server/queue.c|q->shortest_turn = !q->shortest_turn;|
+server_load|server/queue.c|q->ms <= q->limits.max_ms &&|
+server_load|server/queue.c|.events = POLLRDHUP|.events = 0
+server_load|server/queue.c|now < j->deadline|true
+server_load|server/queue.c|(*ms == 0 \|\| *ms|(*ms
+server_load|server/worker.c|x += n_rows * r.n_cols;|
+server_load|server/worker.c|return w->n_now > 0;|return false;
+server_load|server/job.c|mra_token_list_free(&j->seqs[i].list);|
+server_load|server/main.c|while (atomic_load(&s->n_calls) > 0 && now_ms() < until) {|while (0) {
 LIST
 echo "mutants: $caught caught, $survived not caught"
 [ "$survived" = 0 ]
