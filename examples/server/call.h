@@ -33,7 +33,7 @@ struct call {
     // the reply
     int status; // 0: not known yet
     const char * type;
-    const char * allow; // 405: the method there is
+    char allow[16]; // 405: the methods there are
     struct sink out;
     int retry_s; // 0: do not say
 };

@@ -146,7 +146,7 @@ static enum MHD_Result send_reply(struct exchange * x) {
     c->out.buf = NULL;
     MHD_add_response_header(r, "Content-Type", c->type);
     if (c->retry_s) add_header(r, "Retry-After", "%.0f", c->retry_s);
-    if (c->allow) MHD_add_response_header(r, "Allow", c->allow);
+    if (*c->allow) MHD_add_response_header(r, "Allow", c->allow);
     if (c->status == 401) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     if (c->status == 200 && c->job) add_times(r, c);
     if (atomic_load(&c->server->stopping)) MHD_add_response_header(r, "Connection", "close");

@@ -66,7 +66,10 @@ bool request_bool(struct call * c, const struct field * f, bool * to) {
 
 bool request_int(struct call * c, const struct field * f, int lo, int hi, int * to) {
     if (!f->value.s) return true;
-    const long long x = json_whole(f->value);
+    struct json_span v = f->value; // 3.0 is a whole number, too
+    while (v.n > 2 && v.s[v.n - 1] == '0' && memchr(v.s, '.', v.n)) v.n--;
+    if (v.s[v.n - 1] == '.') v.n--;
+    const long long x = json_whole(v);
     if (x < lo || x > hi) {
         const int n = f->value.n < 40 ? (int) f->value.n : 40;
         return call_fail(

@@ -34,17 +34,14 @@ bool route_label(int i, char * text, size_t size) {
 int route_index(const struct route * r) { return r ? (int) (r - routes) : -1; }
 
 void routes_find(struct call * c, const char * method, const char * path) {
-    const struct route * other = NULL;
+    size_t n = 0;
     if (strcmp(method, "HEAD") == 0) method = "GET";
     for (int i = 0; i < N_ROUTES && !c->route; i++) {
         if (strcmp(routes[i].path, path) != 0) continue;
         if (strcmp(routes[i].method, method) == 0) c->route = &routes[i];
-        else other = &routes[i];
+        else n += (size_t) snprintf(c->allow + n, sizeof(c->allow) - n, "%s%s", n ? ", " : "", routes[i].method);
     }
-    if (c->route) return;
-    if (!other) call_fail(c, 404, NULL, "no such path; see /openapi.json");
-    else {
-        c->allow = other->method;
-        call_fail(c, 405, NULL, "%s takes %s", other->path, other->method);
-    }
+    if (c->route) c->allow[0] = 0;
+    else if (n == 0) call_fail(c, 404, NULL, "no such path; see /openapi.json");
+    else call_fail(c, 405, NULL, "%s takes %s", path, c->allow);
 }

@@ -164,7 +164,7 @@ static void print_labels(struct call * c, const float * x, struct rank * ranks) 
     const int n = e->info.n_class;
     for (int i = 0; i < n; i++) ranks[i] = (struct rank) { i, label_score(&e->info, x, i, c->ask.raw_scores) };
     qsort(ranks, (size_t) n, sizeof(*ranks), better);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && (!c->ask.top_n || i < c->ask.top_n); i++) {
         const char * label = mra_model_label(e->model, ranks[i].index);
         sink_text(&c->out, i ? ", {\"score\": " : "[{\"score\": ");
         reply_real(&c->out, ranks[i].score);
@@ -208,14 +208,17 @@ static bool add_pair(struct call * c, int i, struct json_span v, const struct te
 }
 
 void tei_predict(struct call * c) {
-    enum { INPUTS, TRUNCATE, DIRECTION, RAW, N };
+    enum { INPUTS, TRUNCATE, DIRECTION, RAW, PARAMETERS, N };
     struct field f[N] = { { "inputs", { 0 } }, { "truncate", { 0 } }, { "truncation_direction", { 0 } },
-        { "raw_scores", { 0 } } };
+        { "raw_scores", { 0 } }, { "parameters", { 0 } } };
+    struct field top_k = { "top_k", { 0 } }; // huggingface_hub's client sends this object
     struct text_way way;
     const struct mra_output want = { .kind = MRA_OUTPUT_CLASS };
-    if (!request_fields(c, f, N)) return;
+    if (!request_fields(c, f, N) ||
+        (f[PARAMETERS].value.s && !request_object(c, "parameters", f[PARAMETERS].value, &top_k, 1)))
+        return;
     struct served * m = request_model(c, NULL, USE_CLASSIFY);
-    if (!m || !request_bool(c, &f[RAW], &c->ask.raw_scores) ||
+    if (!m || !request_int(c, &top_k, 1, INT32_MAX, &c->ask.top_n) || !request_bool(c, &f[RAW], &c->ask.raw_scores) ||
         !request_way(c, m, NULL, &f[TRUNCATE], &f[DIRECTION], &way))
         return;
     way.prefix = NULL;
