@@ -175,16 +175,16 @@ test-encoder|encoder/*.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI
 test-model-errors|encoder/*.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
 test-encoder|encoder/*.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
 test-encoder|encoder/*.c|ctx->op_start = now;|
-test-model-errors|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
-test-model-errors|encoder/*.c|ne > limit/total|0
-test-model-errors|encoder/*.c|if (ne0 % block) {|if (0) {
-test-model-errors|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
-test-model-errors|encoder/*.c|if (offset != *end) {|if (0) {
-test-model-errors|encoder/*.c|unpadded > c->size - start|0
-test-model-errors|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
-test-model-errors|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
-test-model-errors|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
-test-model-errors|encoder/*.c|if (n > left(c)/size) {|if (0) {
+test-model-headers|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
+test-model-headers|encoder/*.c|ne > limit/total|0
+test-model-headers|encoder/*.c|if (ne0 % block) {|if (0) {
+test-model-headers|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
+test-model-headers|encoder/*.c|if (offset != *end) {|if (0) {
+test-model-headers|encoder/*.c|unpadded > c->size - start|0
+test-model-headers|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
+test-model-headers|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
+test-model-headers|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
+test-model-headers|encoder/*.c|if (n > left(c)/size) {|if (0) {
 test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
 test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
