@@ -14,7 +14,7 @@
 
 static const char program[] = "mra-bench attn";
 
-enum { MAX_LIST = 32, MAX_TOKENS = 1 << 22, MAX_PEAKS = 8 };
+enum { MAX_LIST = 32, MAX_TOKENS = 1 << 22, MAX_PEAKS = 16 };
 #define MAX_SHARE 1.05 // of the peak: what lies above is an error of measurement
 enum {
     OPT_HEADS = 256,
@@ -22,6 +22,7 @@ enum {
     OPT_DIM,
     OPT_FRAME,
     OPT_BUDGET,
+    OPT_ATTN_TYPE,
     OPT_REPS,
     OPT_F16,
     OPT_QKV,
@@ -43,6 +44,7 @@ static const struct arg_opt opts[] = {
     { OPT_FRAME, "frame", "NAME",
         "columns (default), mra2, mra2s, exact, or sizes such as 16,4,1;\nmay be given several times" },
     { OPT_BUDGET, "budget", "LIST", "work as a fraction of exact attention's, default 1/8" },
+    { OPT_ATTN_TYPE, "attn-type", "LIST", "float (default), int8: what the node computes in; a row for each" },
     { 't', "threads", "N", "threads, default the number of CPUs" },
     { OPT_REPS, "reps", "N", "runs of every contender; default 5 and .2 s, or 1 s" },
     { OPT_F16, "f16", NULL, "our node takes K and V in F16, too" },
@@ -66,7 +68,10 @@ static const char notes[] =
     "  ms           our node, median\n"
     "  gflops       of the work done; peak: their share of the FMA peak of the row's instruction set, the best seen "
     "before and\n"
-    "               after the rows; a share above 105 % ends the run with exit code 1\n"
+    "               after the rows; a share above 105 % ends the run with exit code 1. Rows of --attn-type int8: of "
+    "the "
+    "int8 peak\n"
+    "  float        the same node in floats, ms, where the row is in integers\n"
     "  flash        ggml_flash_attn_ext with F32 K and V, ms; flash16: with F16 ones; matmul: mul_mat + soft_max_ext + "
     "mul_mat\n"
     "  speedup      flash/ms, of the medians; JSON lines also have the minima ms_min, flash_ms_min, for busy machines\n"
@@ -85,7 +90,8 @@ struct options {
     int64_t n[MAX_LIST];
     double budgets[MAX_LIST];
     const char * frames[MAX_LIST];
-    int n_n, n_budgets, n_frames;
+    enum mra_attn_type types[2];
+    int n_n, n_budgets, n_frames, n_types;
     int64_t heads, kv_heads, dim;
     int threads, reps;
     bool f16, isa, json, matmul;
@@ -102,6 +108,7 @@ struct bench {
     struct npy npy;
     double peak[MAX_PEAKS]; // by level of the kernels tried: the best measured so far
     const char * peak_isa[MAX_PEAKS];
+    enum mra_attn_type peak_type[MAX_PEAKS]; // FMA, int8
 };
 
 // ---- options ---------------------------------------------------------------------------------------------------
@@ -113,6 +120,9 @@ static void check_options(struct options * o) {
             struct mra_error err;
             p.budget = (float) o->budgets[b];
             if (mra_attn_params_parse(&p, o->frames[f], &err) != MRA_OK) usage_error(program, "--frame: %s", err.msg);
+            for (int t = 0; t < o->n_types; t++)
+                if (o->types[t] == MRA_ATTN_INT8 && p.frame == MRA_FRAME_SQUARE)
+                    usage_error(program, "--attn-type int8: frames are exact and columns, not %s", o->frames[f]);
         }
     }
     if (o->dim % 8 != 0) usage_error(program, "--dim: %lld is not a multiple of 8", (long long) o->dim);
@@ -120,6 +130,23 @@ static void check_options(struct options * o) {
     if (o->heads % o->kv_heads != 0)
         usage_error(
             program, "--kv-heads: %lld does not divide %lld heads", (long long) o->kv_heads, (long long) o->heads);
+}
+
+static void parse_types(struct options * o, const char * list) {
+    o->n_types = 0;
+    for (const char * s = list;; s++) {
+        const size_t n = strcspn(s, ",");
+        int type = MRA_ATTN_FLOAT;
+        while (type <= MRA_ATTN_INT8 &&
+            (n != strlen(mra_attn_type_name((enum mra_attn_type) type)) ||
+                strncmp(s, mra_attn_type_name((enum mra_attn_type) type), n) != 0))
+            type++;
+        if (type > MRA_ATTN_INT8 || (o->n_types == 1 && o->types[0] == (enum mra_attn_type) type) || o->n_types == 2)
+            usage_error(program, "--attn-type: '%s' is not a list of float and int8", list);
+        o->types[o->n_types++] = (enum mra_attn_type) type;
+        s += n;
+        if (!*s) return;
+    }
 }
 
 static void parse_options(struct options * o, int argc, char ** argv) {
@@ -156,6 +183,7 @@ static void parse_options(struct options * o, int argc, char ** argv) {
                 if (o->n_frames == MAX_LIST) usage_error(program, "more than %d frames", MAX_LIST);
                 o->frames[o->n_frames++] = a.value;
                 break;
+            case OPT_ATTN_TYPE: parse_types(o, a.value); break;
             case OPT_BUDGET: o->n_budgets = args_reals(&a, 1e-6, 1, o->budgets, MAX_LIST); break;
             case 't': o->threads = (int) args_int(&a, 1, 512); break;
             case OPT_REPS: o->reps = (int) args_int(&a, 1, 1000); break;
@@ -174,6 +202,7 @@ static void parse_options(struct options * o, int argc, char ** argv) {
         usage_error(program, "--qkv gives heads and dim: leave out --heads, --kv-heads and --dim");
     if (o->n_frames == 0) o->frames[o->n_frames++] = "columns";
     if (o->n_budgets == 0) o->budgets[o->n_budgets++] = 0.125;
+    if (o->n_types == 0) o->types[o->n_types++] = MRA_ATTN_FLOAT;
     if (o->n_n == 0 && !o->qkv) {
         o->n[0] = 512;
         o->n[1] = 4096;
@@ -209,12 +238,14 @@ static void read_qkv(struct options * o, struct npy * a) {
 static const struct table_col cols[] = {
     { "n", 6, false },
     { "frame", 7, true },
+    { "type", 5, true },
     { "budget", 6, false },
     { "work", 6, false },
     { "isa", 4, true },
     { "ms", 7, false },
     { "gflops", 6, false },
     { "peak", 4, false },
+    { "float", 7, false },
     { "flash", 7, false },
     { "flash16", 7, false },
     { "matmul", 7, false },
@@ -238,20 +269,19 @@ static void print_table(const struct attn_row * r) {
     char c[N_COLS][32];
     snprintf(c[0], 32, "%lld", (long long) r->n);
     snprintf(c[1], 32, "%s", r->frame);
-    snprintf(c[2], 32, "%.4g", r->budget);
-    fmt_real(c[3], r->work, 3);
-    snprintf(c[4], 32, "%s", r->isa);
-    fmt_real(c[5], r->time[OURS].ms, 4);
-    fmt_real(c[6], r->gflops, 4);
-    if (isfinite(r->peak_share)) snprintf(c[7], 32, "%.0f%%", 100 * r->peak_share);
-    else strcpy(c[7], "-");
-    fmt_real(c[8], r->time[FLASH].ms, 4);
-    fmt_real(c[9], r->time[FLASH_F16].ms, 4);
-    fmt_real(c[10], r->time[MATMUL].ms, 4);
-    fmt_real(c[11], r->speedup, 3);
-    if (isfinite(r->rel_error)) snprintf(c[12], 32, r->rel_error < 1e-3 ? "%.0e" : "%.4f", r->rel_error);
-    else strcpy(c[12], "-");
-    fmt_real(c[13], r->scratch_mb, 3);
+    snprintf(c[2], 32, "%s", mra_attn_type_name(r->type));
+    snprintf(c[3], 32, "%.4g", r->budget);
+    fmt_real(c[4], r->work, 3);
+    snprintf(c[5], 32, "%s", r->isa);
+    fmt_real(c[6], r->time[OURS].ms, 4);
+    fmt_real(c[7], r->gflops, 4);
+    if (isfinite(r->peak_share)) snprintf(c[8], 32, "%.0f%%", 100 * r->peak_share);
+    else strcpy(c[8], "-");
+    for (int i = FLOATS; i < N_CONTENDERS; i++) fmt_real(c[8 + i], r->time[i].ms, 4);
+    fmt_real(c[13], r->speedup, 3);
+    if (isfinite(r->rel_error)) snprintf(c[14], 32, r->rel_error < 1e-3 ? "%.0e" : "%.4f", r->rel_error);
+    else strcpy(c[14], "-");
+    fmt_real(c[15], r->scratch_mb, 3);
     table_row(cols, N_COLS, c);
 }
 
@@ -264,6 +294,7 @@ static void print_json(const struct attn_row * r) {
     cJSON_AddNumberToObject(o, "dim", (double) r->dim);
     cJSON_AddStringToObject(o, "kv", r->kv);
     cJSON_AddStringToObject(o, "frame", r->frame);
+    cJSON_AddStringToObject(o, "attn_type", mra_attn_type_name(r->type));
     json_real(o, "budget", r->budget, 7);
     json_real(o, "work", r->work, 6);
     json_real(o, "ms", r->time[OURS].ms, 6);
@@ -271,10 +302,12 @@ static void print_json(const struct attn_row * r) {
     json_real(o, "peak_gflops", r->peak, 5);
     json_real(o, "peak_share", r->peak_share, 4);
     cJSON_AddStringToObject(o, "peak_isa", r->peak_isa);
+    json_real(o, "float_ms", r->time[FLOATS].ms, 6);
     json_real(o, "flash_ms", r->time[FLASH].ms, 6);
     json_real(o, "flash_f16_ms", r->time[FLASH_F16].ms, 6);
     json_real(o, "matmul_ms", r->time[MATMUL].ms, 6);
     json_real(o, "ms_min", r->time[OURS].min_ms, 6);
+    json_real(o, "float_ms_min", r->time[FLOATS].min_ms, 6);
     json_real(o, "flash_ms_min", r->time[FLASH].min_ms, 6);
     json_real(o, "speedup", r->speedup, 5);
     json_real(o, "rel_error", r->rel_error, 4);
@@ -289,17 +322,22 @@ static void print_json(const struct attn_row * r) {
 
 // ---- one row ---------------------------------------------------------------------------------------------------
 
-// The FMA peak of the kernels `isa`, the best of what was measured so far and of n_runs more
-static double peak_of(struct bench * b, const char * isa, int n_runs) {
+// The peak of the kernels `isa`, of FMA or of int8, the best of what was measured so far and of n_runs more
+static double peak_of(struct bench * b, const char * isa, enum mra_attn_type type, int n_runs) {
     const struct peak_isa * level = peak_isa_of(isa);
     int i = 0;
-    while (level && i < MAX_PEAKS - 1 && b->peak_isa[i] && strcmp(b->peak_isa[i], level->name) != 0) i++;
-    const double rate = level ? peak_fma(level, b->o->threads, n_runs) : -1;
-    if (rate < 0) {
+    while (level && i < MAX_PEAKS - 1 && b->peak_isa[i] &&
+        (strcmp(b->peak_isa[i], level->name) != 0 || b->peak_type[i] != type))
+        i++;
+    const double rate = !level  ? -1
+        : type == MRA_ATTN_INT8 ? peak_int8(level, b->o->threads, n_runs)
+                                : peak_fma(level, b->o->threads, n_runs);
+    if (!(rate >= 0)) {
         progress_clear();
-        fatal(program, "the FMA peak of %s could not be measured", isa);
+        fatal(program, "the %s peak of %s could not be measured", type == MRA_ATTN_INT8 ? "int8" : "FMA", isa);
     }
-    if (!b->peak_isa[i]) b->peak_isa[i] = level->name;
+    b->peak_isa[i] = level->name;
+    b->peak_type[i] = type;
     b->peak[i] = fmax(b->peak[i], rate);
     return b->peak[i];
 }
@@ -309,9 +347,9 @@ static double peak_of(struct bench * b, const char * isa, int n_runs) {
 static bool fill_rates(struct bench * b, struct attn_row * r, struct mra_error * err) {
     const double flops = 4.0 * (double) r->n * (double) r->n * (double) r->dim * (double) r->heads;
     r->gflops = flops * r->work / (1e6 * r->time[OURS].ms);
-    r->peak = peak_of(b, r->isa, PEAK_RUNS_AGAIN);
+    r->peak = peak_of(b, r->isa, r->type, PEAK_RUNS_AGAIN);
     r->peak_isa = peak_isa_of(r->isa)->name;
-    for (int i = 0; i < 8 && r->gflops > r->peak; i++) r->peak = peak_of(b, r->isa, PEAK_RUNS);
+    for (int i = 0; i < 8 && r->gflops > r->peak; i++) r->peak = peak_of(b, r->isa, r->type, PEAK_RUNS);
     r->peak_share = r->gflops / r->peak;
     r->speedup = r->time[FLASH].ms / r->time[OURS].ms;
     if (!(r->peak_share > MAX_SHARE)) return true;
@@ -327,7 +365,7 @@ static enum mra_status run_graphs(struct bench * b, const struct attn_data * d, 
     struct bench_graph * use[N_CONTENDERS] = { 0 };
     enum mra_status st = check_reference(&b->engine, d, p, o->f16, err);
     for (int i = 0; i < N_CONTENDERS && st == MRA_OK; i++) {
-        if (i == MATMUL && !o->matmul) continue;
+        if ((i == MATMUL && !o->matmul) || (i == FLOATS && r->type == MRA_ATTN_FLOAT)) continue;
         if (!(estimate(&b->engine, d, i, p, o->f16) <= o->max_seconds)) continue;
         st = graph_new(&g[i], &b->engine, d, i, d->n, p, o->f16, err);
         use[i] = &g[i];
@@ -345,11 +383,12 @@ static enum mra_status run_graphs(struct bench * b, const struct attn_data * d, 
     return st == MRA_OK ? measure(use, N_CONTENDERS, &b->engine, o->reps, r->time, err) : st;
 }
 
-static enum mra_status one_row(
-    struct bench * b, const struct attn_data * d, const char * frame, double budget, struct mra_error * err) {
+static enum mra_status one_row(struct bench * b, const struct attn_data * d, const char * frame, double budget,
+    enum mra_attn_type type, struct mra_error * err) {
     const struct options * o = b->o;
     struct mra_attn_params p = mra_attn_params_default();
     p.budget = (float) budget;
+    p.type = type;
     p.n_threads = o->threads;
     enum mra_status st = mra_attn_params_parse(&p, frame, err);
     if (st != MRA_OK) return st;
@@ -358,6 +397,7 @@ static enum mra_status one_row(
         .kv_heads = d->kv_heads,
         .dim = d->dim,
         .frame = frame,
+        .type = type,
         .kv = o->f16 ? "f16" : "f32",
         .isa = mra_isa(),
         .budget = (double) p.budget,
@@ -365,9 +405,9 @@ static enum mra_status one_row(
         .work = mra_attn_work(&p, d->n, d->n),
         .rel_error = NAN,
         .scratch_mb = NAN };
-    progress("n %lld, %s, budget %g, %s", (long long) d->n, frame, r.budget, r.isa);
+    progress("n %lld, %s, budget %g, %s, %s", (long long) d->n, frame, r.budget, mra_attn_type_name(type), r.isa);
     struct bench_graph g[N_CONTENDERS] = { 0 };
-    peak_of(b, r.isa, b->peak_isa[0] ? PEAK_RUNS_AGAIN : PEAK_RUNS);
+    peak_of(b, r.isa, type, b->peak_isa[0] ? PEAK_RUNS_AGAIN : PEAK_RUNS);
     st = run_graphs(b, d, &p, g, &r, err);
     for (int i = 0; i < N_CONTENDERS; i++) graph_free(&g[i]);
     if (st == MRA_OK && !fill_rates(b, &r, err)) st = MRA_ERR_BACKEND;
@@ -385,25 +425,39 @@ static enum mra_status one_row(
 
 // ---- all of them -----------------------------------------------------------------------------------------------
 
-// false: stop, the validation or the output failed
-static bool rows_of_length(struct bench * b, const struct attn_data * d) {
-    static const char * const levels[] = { "base", "neon", "v3", "v4" };
+// The rows of a frame and a budget in floats or integers: one, or with --isa one for each level. Levels with byte
+// products have floats of their own in no other way than the level below.
+static bool rows_of_type(
+    struct bench * b, const struct attn_data * d, const char * frame, double budget, enum mra_attn_type type) {
+    static const char * const levels[] = { "base", "neon", "neon-dot", "v3", "v3-vnni", "v4", "v4-vnni" };
     const struct mra_kernels * best = mra_kernels_get();
-    const struct options * o = b->o;
+    const bool isa = b->o->isa;
     struct mra_error err;
     bool ok = true;
-    for (int f = 0; f < o->n_frames && ok; f++) {
-        const bool exact = strcmp(o->frames[f], "exact") == 0; // has no budget
-        for (int w = 0; w < (exact ? 1 : o->n_budgets) && ok; w++) {
-            for (size_t l = 0; l < (o->isa ? sizeof(levels) / sizeof(levels[0]) : 1) && ok; l++) {
-                const struct mra_kernels * k = o->isa ? mra_kernels_by_name(levels[l]) : best;
-                if (!k) continue;
-                mra_kernels_set(k);
-                ok = one_row(b, d, o->frames[f], exact ? 1 : o->budgets[w], &err) == MRA_OK && output_flush();
-            }
+    for (size_t l = 0; l < (isa ? sizeof(levels) / sizeof(levels[0]) : 1) && ok; l++) {
+        const struct mra_kernels * k = isa ? mra_kernels_by_name(levels[l]) : best;
+        if (!k || (isa && type == MRA_ATTN_FLOAT && strchr(levels[l], '-'))) continue;
+        mra_kernels_set(k);
+        if (mra_attn_type_runs(type) == type) ok = one_row(b, d, frame, budget, type, &err) == MRA_OK && output_flush();
+        else {
+            progress_clear();
+            fprintf(stderr, "%s: kernels %s have no %s: no row\n", program, k->name, mra_attn_type_name(type));
         }
     }
     mra_kernels_set(best);
+    return ok;
+}
+
+// false: stop, the validation or the output failed
+static bool rows_of_length(struct bench * b, const struct attn_data * d) {
+    const struct options * o = b->o;
+    bool ok = true;
+    for (int f = 0; f < o->n_frames; f++) {
+        const bool exact = strcmp(o->frames[f], "exact") == 0; // has no budget
+        for (int w = 0; w < (exact ? 1 : o->n_budgets); w++)
+            for (int t = 0; t < o->n_types && ok; t++)
+                ok = rows_of_type(b, d, o->frames[f], exact ? 1 : o->budgets[w], o->types[t]);
+    }
     return ok;
 }
 

@@ -28,9 +28,9 @@ void data_free(struct attn_data * d);
 
 // ---- contenders (bench-attn-run.c) -----------------------------------------------------------------------------
 
-enum contender { OURS, FLASH, FLASH_F16, MATMUL, N_CONTENDERS };
+enum contender { OURS, FLOATS, FLASH, FLASH_F16, MATMUL, N_CONTENDERS };
 
-// OURS follows p and f16. n_q: queries, the first of the n tokens.
+// OURS follows p and f16; FLOATS: the same in floats, where p is in integers. n_q: queries, the first of the n tokens.
 enum mra_status graph_new(struct bench_graph * g, const struct engine * e, const struct attn_data * d,
     enum contender which, int64_t n_q, const struct mra_attn_params * p, bool f16, struct mra_error * err);
 
@@ -60,6 +60,7 @@ enum mra_status check_output(const struct bench_graph * ours, const struct bench
 struct attn_row {
     int64_t n, heads, kv_heads, dim;
     const char *frame, *kv, *isa, *peak_isa; // peak_isa: the level of mra-bench peak whose rate is `peak`
+    enum mra_attn_type type;
     double budget, work;
     int threads;
     struct timing time[N_CONTENDERS];         // ms NAN: skipped

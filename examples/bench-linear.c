@@ -245,7 +245,7 @@ int bench_linear(int argc, char ** argv) {
     const struct peak_isa * isa;
     for (int i = 0; (isa = peak_isa_at(i)); i++) {
         progress("peak of %s", isa->name);
-        const double rate[2] = { peak_fma(isa, o.threads, PEAK_RUNS), peak_int8(isa, o.threads) };
+        const double rate[2] = { peak_fma(isa, o.threads, PEAK_RUNS), peak_int8(isa, o.threads, PEAK_RUNS) };
         if (rate[0] < 0 || rate[1] < 0) {
             progress_clear();
             fatal(program, "the peak of %s could not be measured", isa->name);

@@ -108,7 +108,7 @@ test-encoder|*.c *.h|mra_named_key(r.scores[i] - max, named) : r.scores[i] - max
 test-ops    |*.c *.h|x - y : y - x) <= diag_n/2)|x - y : y - x) < diag_n/2)
 test-ops    |*.c *.h|w[n] = (float) mra_min(g, n_k - col * g);|w[n] = (float) g;
 test-attn   |*.c *.h|if (i == 0) mra_zero_rows(a, a->n_k > 0 ? a->n_q : 0, n_rows);|
-test-attn   |*.c *.h|const int64_t head_kv = j->q ? head/(j->q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
+test-attn   |*.c *.h|const int64_t head_kv = j->q ? head/(q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
 test-attn   |*.c *.h|if (ith == 0) atomic_store_explicit|if (0) atomic_store_explicit
 test-attn   |*.c *.h|lq = n_q == n_k ? lk : n_q;|lq = n_q;
 test-golden |*.c *.h|(uint16_t) (i ? 0 : a->first_n)|0

@@ -72,6 +72,9 @@ struct mra_attn_head {
     bool finest_only; // drop what is not kept
     int group;        // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
     struct mra_sorted sorted;
+    // attention in integers: its kernels (NULL: in floats) and what they packed
+    const struct mra_int8_kernels * int8;
+    struct mra_int8_pack int8_pack;
 };
 
 // query_order looks at every stride-th of n rows. Odd: positions that repeat have even periods.
@@ -168,7 +171,8 @@ struct mra_kernels {
     // of leaving key j to q~. Reads sorted.q_var.
     void (*key_bias)(const struct mra_attn_head * a, void * scratch);
 
-    // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
+    // Columns frame, query blocks [x0, x0 + a->group) as far as there are any. With a->int8 the kept keys' part is
+    // computed in integers, where these are good enough; scratch then has MRA_INT8_SCRATCH bytes more.
     void (*columns)(const struct mra_attn_head * a, int x0, void * scratch);
 
     struct mra_dense_kernels dense;
