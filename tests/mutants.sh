@@ -137,11 +137,11 @@ test-backend|backend.c|if (st == MRA_OK && c->join) ggml_backend_event_wait(c->p
 test-backend|backend.c|const enum mra_status st = c->exec->join(c->x, c->join ? c->join->context : NULL, &c->err);|const enum mra_status st = c->join ? c->exec->join(c->x, c->join->context, &c->err) : MRA_OK;
 test-backend|backend.c|{ ggml_backend_synchronize(PEER(b)); }|{ (void) b; }
 test-backend|backend.c|{ ggml_backend_event_wait(PEER(b), e); }|{ (void) b; (void) e; }
-test-backend|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
-test-backend|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
+test-backend-choice|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
+test-backend-choice|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
 test-backend|backend.c|if (!mra_pack_is_foreign(t)) return|return
 test-backend|backend.c|ggml_backend_sched_get_tensor_backend(sched, t) \!\!|
-test-backend|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
+test-backend-choice|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
 test-backend|*.c *.h|if (mra_pack_is_foreign(dst)) {|if (0) {
 test-backend|backend.c|{ ggml_backend_event_record(e, PEER(b)); }|{ (void) b; (void) e; }
 test-errors |*.c *.h|if (k->ne[2] != v->ne[2]) return|if (0) return
@@ -175,16 +175,16 @@ test-encoder|encoder/*.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI
 test-model-errors|encoder/*.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
 test-encoder|encoder/*.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
 test-encoder|encoder/*.c|ctx->op_start = now;|
-test-model-errors|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
-test-model-errors|encoder/*.c|ne > limit/total|0
-test-model-errors|encoder/*.c|if (ne0 % block) {|if (0) {
-test-model-errors|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
-test-model-errors|encoder/*.c|if (offset != *end) {|if (0) {
-test-model-errors|encoder/*.c|unpadded > c->size - start|0
-test-model-errors|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
-test-model-errors|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
-test-model-errors|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
-test-model-errors|encoder/*.c|if (n > left(c)/size) {|if (0) {
+test-model-headers|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
+test-model-headers|encoder/*.c|ne > limit/total|0
+test-model-headers|encoder/*.c|if (ne0 % block) {|if (0) {
+test-model-headers|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
+test-model-headers|encoder/*.c|if (offset != *end) {|if (0) {
+test-model-headers|encoder/*.c|unpadded > c->size - start|0
+test-model-headers|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
+test-model-headers|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
+test-model-headers|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
+test-model-headers|encoder/*.c|if (n > left(c)/size) {|if (0) {
 test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
 test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
