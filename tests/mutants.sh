@@ -1,30 +1,25 @@
 #!/bin/sh
-# Seeded bugs: each line changes one place of a copy of the sources; a test that names it must then fail. A mutant that
-# survives means a test that cannot fail, a line that fits no place or several files is an error. Opt-in (make mutants).
+# Seeded bugs of the library: each line of the list changes one place of a copy of the sources; the test it names must then fail.
+# A mutant that survives means a test that cannot fail. Opt-in (make mutants); ctest looks whether every line fits.
 # usage: mutants.sh SOURCE BUILD [WORD]   BUILD: a configured build folder, only its ggml is reused; WORD: only lines that have it
 #        mutants.sh SOURCE -              only whether every line fits
-# Lines: TEST|FILES|FROM|TO. FILES: patterns in ggml-mra/src, or encoder/..., for code moves between files; FROM must be in
-# one of them. White space counts nowhere; \! is a bar of the source. TEST: a program, or "kernels": test-kernels and test-kernels-extreme on one
-# level, compiled without the rest.
+# The list: see seeded-bugs.sh. Files are in ggml-mra/src, or encoder/... TEST: a program, or "kernels": test-kernels and
+# test-kernels-extreme on one level, compiled without the rest.
 set -u
-src=$(cd "$1" && pwd)
-command -v perl >/dev/null || { echo "skipped: no perl"; exit 77; }
-
-# seed FILE...: FROM -> TO in the one file that has it, whose name is printed; exit 3: none, 4: several
-seed() {
-    perl -e 'my $re = join("\\s*", map quotemeta, $ENV{FROM} =~ /\w+|[^\s\w]/g); my @hit;
-        for my $f (@ARGV) { local $/; open(my $h, "<", $f) or next; my $t = <$h>; push @hit, [$f, $t] if $t =~ /$re/; }
-        exit(@hit ? 4 : 3) if @hit != 1;
-        my ($f, $t) = @{$hit[0]}; $t =~ s/$re/$ENV{TO}/; print $f;
-        if ($ENV{WRITE}) { open(my $h, ">", $f) or exit 5; print $h $t; }' "$@"
-}
-
-if [ "$2" = - ]; then work=$src; only=; else
-    build=$(cd "$2" && pwd); work=$build/mutants; only=${3:-}
+src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
+if [ "$2" != - ]; then
+    build=$(cd "$2" && pwd); work=$build/mutants; fit=0; log=$work/log
     ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
     rm -rf "$work"; mkdir -p "$work/kernels"
     cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 fi
+. "$src/tests/seeded-bugs.sh"
+
+places() {
+    for f in $1; do
+        case "$f" in encoder/*) echo "$work/ggml-mra"/$f ;; *) echo "$work/ggml-mra/src"/$f ;; esac
+    done
+}
 
 # -fexpensive-optimizations: without it -O1 makes no fused multiplications
 cflags="-std=c11 -O1 -fexpensive-optimizations -ffp-contract=fast -fno-math-errno -fno-trapping-math"
@@ -34,6 +29,7 @@ march() {
 }
 isa() { cc $cflags $(march "$1") -c "$work/ggml-mra/src/cpu/isa-$1.c" -o "$work/kernels/$1.o"; }
 kernels_build() {
+    for i in base v3-vnni v4 v4-vnni; do [ -e "$work/kernels/$i.o" ] || isa $i || return 1; done
     isa v3 || return 1
     for t in test-kernels test-kernels-extreme; do
         cc -std=c11 -O1 -D_GNU_SOURCE -o "$work/kernels/$t" "$work/tests/$t.c" "$work/ggml-mra/src/cpu/dispatch.c" \
@@ -57,36 +53,7 @@ run_test() {
         MRA_FAIL_FAST=1 timeout 600 ctest --test-dir "$work/build" -R "^$1\$" --no-tests=error; fi
 }
 
-caught=0; survived=0; sound=" "
-while IFS='|' read -r test files from to; do
-    case "$test" in ''|'#'*) continue ;; esac
-    case "$test $files" in *"$only"*) ;; *) continue ;; esac
-    from=$(printf %s "$from" | sed 's/\\!/|/g'); to=$(printf %s "$to" | sed 's/\\!/|/g')
-    test=$(echo $test); list=
-    for f in $files; do
-        case "$f" in encoder/*) list="$list $work/ggml-mra/$f" ;; *) list="$list $work/ggml-mra/src/$f" ;; esac
-    done
-    if [ "$2" = - ]; then
-        FROM=$from TO=$to WRITE= seed $list >/dev/null || { echo "DOES NOT FIT  $files: $from"; survived=$((survived + 1)); }
-        continue
-    fi
-    case "$sound" in *" $test "*) ;; *) # a test that fails without a mutant would catch all
-        if [ "$test" = kernels ]; then for i in base v3-vnni v4 v4-vnni; do isa $i || exit 1; done; fi
-        { build_test "$test" && run_test "$test"; } >"$work/log" 2>&1 ||
-            { tail "$work/log"; echo "$test fails on the sources as they are"; exit 1; }
-        sound="$sound$test " ;;
-    esac
-    file=$(FROM=$from TO=$to WRITE= seed $list) || { echo "DOES NOT FIT  $files: $from"; survived=$((survived + 1)); continue; }
-    cp "$file" "$work/saved"
-    FROM=$from TO=$to WRITE=1 seed "$file" >/dev/null
-    name=${file#"$work"/ggml-mra/}
-    if build_test "$test" >"$work/log" 2>&1; then
-        if run_test "$test" >"$work/log" 2>&1
-        then echo "SURVIVED   $test: $name: $from -> $to"; survived=$((survived + 1))
-        else echo "caught     $test: $name: $from -> $to"; caught=$((caught + 1)); fi
-    else echo "NO BUILD   $name: $from -> $to"; survived=$((survived + 1)); fi
-    cp "$work/saved" "$file"
-done <<'LIST'
+seeded_bugs <<'LIST'
 kernels     |cpu/pool.inc|const float inv = 1.0f / n;|const float inv = 1.0f / block;
 kernels     |cpu/pool.inc|v_min(r, acc) : v_max(r, acc)|v_max(r, acc) : v_max(r, acc)
 kernels     |cpu/pool.inc|if (kind != MRA_POOL_KIND_MEAN) nan \!= r != r;|
@@ -152,7 +119,7 @@ test-encoder|*.c *.h|mra_named_key(r.scores[i] - max, named) : r.scores[i] - max
 test-ops    |*.c *.h|x - y : y - x) <= diag_n/2)|x - y : y - x) < diag_n/2)
 test-ops    |*.c *.h|w[n] = (float) mra_min(g, n_k - col * g);|w[n] = (float) g;
 test-attn   |*.c *.h|if (i == 0) mra_zero_rows(a, a->n_k > 0 ? a->n_q : 0, n_rows);|
-test-attn   |*.c *.h|const int64_t head_kv = j->q ? head/(j->q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
+test-attn   |*.c *.h|const int64_t head_kv = j->q ? head/(q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
 test-attn   |*.c *.h|if (ith == 0) atomic_store_explicit|if (0) atomic_store_explicit
 test-attn   |*.c *.h|lq = n_q == n_k ? lk : n_q;|lq = n_q;
 test-golden |*.c *.h|(uint16_t) (i ? 0 : a->first_n)|0
@@ -181,11 +148,11 @@ test-backend|backend.c|if (st == MRA_OK && c->join) ggml_backend_event_wait(c->p
 test-backend|backend.c|const enum mra_status st = c->exec->join(c->x, c->join ? c->join->context : NULL, &c->err);|const enum mra_status st = c->join ? c->exec->join(c->x, c->join->context, &c->err) : MRA_OK;
 test-backend|backend.c|{ ggml_backend_synchronize(PEER(b)); }|{ (void) b; }
 test-backend|backend.c|{ ggml_backend_event_wait(PEER(b), e); }|{ (void) b; (void) e; }
-test-backend|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
-test-backend|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
+test-backend-choice|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
+test-backend-choice|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
 test-backend|backend.c|if (!mra_pack_is_foreign(t)) return|return
 test-backend|backend.c|ggml_backend_sched_get_tensor_backend(sched, t) \!\!|
-test-backend|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
+test-backend-choice|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
 test-backend|*.c *.h|if (mra_pack_is_foreign(dst)) {|if (0) {
 test-backend|backend.c|{ ggml_backend_event_record(e, PEER(b)); }|{ (void) b; (void) e; }
 test-errors |*.c *.h|if (k->ne[2] != v->ne[2]) return|if (0) return
@@ -219,16 +186,16 @@ test-encoder|encoder/*.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI
 test-model-errors|encoder/*.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
 test-encoder|encoder/*.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
 test-encoder|encoder/*.c|ctx->op_start = now;|
-test-model-errors|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
-test-model-errors|encoder/*.c|ne > limit/total|0
-test-model-errors|encoder/*.c|if (ne0 % block) {|if (0) {
-test-model-errors|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
-test-model-errors|encoder/*.c|if (offset != *end) {|if (0) {
-test-model-errors|encoder/*.c|unpadded > c->size - start|0
-test-model-errors|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
-test-model-errors|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
-test-model-errors|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
-test-model-errors|encoder/*.c|if (n > left(c)/size) {|if (0) {
+test-model-headers|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
+test-model-headers|encoder/*.c|ne > limit/total|0
+test-model-headers|encoder/*.c|if (ne0 % block) {|if (0) {
+test-model-headers|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
+test-model-headers|encoder/*.c|if (offset != *end) {|if (0) {
+test-model-headers|encoder/*.c|unpadded > c->size - start|0
+test-model-headers|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
+test-model-headers|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
+test-model-headers|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
+test-model-headers|encoder/*.c|if (n > left(c)/size) {|if (0) {
 test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
 test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
@@ -254,7 +221,7 @@ test-encoder-device|encoder/*.c|for (int i = ctx->n_backends - 1; i >= 0; i--) g
 test-encoder-device|encoder/*.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
 test-int8   |cpu/int8-query.inc|sum * -KEY_BIAS|sum * (1 - KEY_BIAS)
 test-int8   |cpu/int8-query.inc|<= limit) << i|<= limit * 1e30f) << i
-test-int8   |cpu/int8-query.inc|state[a->dv] - dot * a->scale|state[a->dv]
+test-int8   |cpu/int8-query.inc|v_set1(state[a->dv]) - dot[0] * v_set1(a->scale)|v_set1(state[a->dv])
 test-int8   |cpu/int8-query.inc|state[c] / p->v_factor[c]|state[c] * p->mean[0]
 test-int8   |cpu/int8-attn.inc|v_load(s->q_scale + (n0 + n) * VL), v_log2)|v_load(s->q_scale + (n0 + n) * VL), v_set1(0))
 test-int8   |cpu/int8-attn.inc|v_store(t + j * H + i, v_set1(-INFINITY))|(void) 0
@@ -266,6 +233,21 @@ test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
 test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
 test-int8   |cpu/int8-pack.inc|a <= b \!\! b != b ? b : a|a <= b ? b : a
 test-int8   |cpu/int8.c|first += run;|
+test-attn   |*.c *.h|if (a.int8) a.int8->pack(&a, &a.int8_pack, k0, k1);|if (a.int8 && k0 == 0) a.int8->pack(&a, &a.int8_pack, k0, k1);
+test-attn   |*.c *.h|a->d, a->dv, a->n_k, bytes, !exact);|a->d, a->dv, a->n_k, bytes, false);
+test-attn   |*.c *.h|l.per_head += mra_int8_pack_size((int) d, (int) dv, MRA_INT8_KEYS, p->u.attn.int8) + ALIGN;|
+test-attn   |*.c *.h|const size_t b = integers + mra_columns_scratch|const size_t b = mra_columns_scratch
+test-attn   |cpu/columns*.inc|exact_part(w, s, i, r, stop);|
+test-attn   |cpu/columns*.inc|state[a->dv] = max * (1 / MRA_LOG2E);|state[a->dv] = max;
+test-attn   |cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!(max < INFINITY)) return all;
+test-extreme|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!n) return all;
+test-golden |*.c *.h|(exact && a->int8) mra_int8_attn_rows(mra_kernels_get(), a, &a->int8_pack, first, end, scratch);|(0) {}
+test-backend|*.c *.h|t.src[2] = sampled ? attn->src[0] : lengths;|t.src[2] = sampled ? k : lengths;
+test-errors |*.c *.h|p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME_SQUARE|0
+test-encoder-api|encoder/*.c|(p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized)|p->attention_type == MRA_ATTENTION_TYPE_AUTO
+test-encoder-api|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUARE|if (!wanted
+test-encoder-api|encoder/*.c|exact.type = type_of(m, p, exact.frame);|
+test-encoder-api|encoder/*.c|mra_attention_approximate(m, p).frame != MRA_FRAME_SQUARE|true
 test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
 test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - sum|v_load(rows[i] + c)
 test-query-order|cpu/query-order.inc|v_store(t->z + i, -v_load(t->z + i));|
@@ -284,6 +266,3 @@ test-attn   |op-query-order.c|/ MRA_QUERY_BLOCK + s,|/ MRA_QUERY_BLOCK,
 test-attn   |plan.h|- mra_sorted_order_work(n_k, n_k) - a)|- a)
 test-attn   |plan.h|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_ALL|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_KEYS / 2
 LIST
-[ "$2" = - ] && { [ "$survived" = 0 ] && echo "every line fits"; exit "$survived"; }
-echo "mutants: $caught caught, $survived not caught"
-[ "$survived" = 0 ]

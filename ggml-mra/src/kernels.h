@@ -74,6 +74,9 @@ struct mra_attn_head {
     int group;                // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
     struct mra_sorted sorted; // sorted frame; order NULL: columns
     int n_all;                // its query blocks that use all keys
+    // attention in integers: its kernels (NULL: in floats) and what they packed
+    const struct mra_int8_kernels * int8;
+    struct mra_int8_pack int8_pack;
 };
 
 // query_order looks at every stride-th of n rows. Odd: positions that repeat have even periods.
@@ -149,7 +152,7 @@ struct mra_kernels {
     // statistics, of which only kp is needed, and filled, where all blocks are expanded
     void (*pack)(const struct mra_attn_head * a, int j0, int j1, bool copy, bool columns);
 
-    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell groups of g keys,
+    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell blocks of g keys,
     // cells[] ascending, cut off at n_k. state: o[dv], max, sum that every row starts from, or NULL.
     void (*block_sparse_attn)(const struct mra_attn_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
         const float * state, void * scratch);
@@ -172,10 +175,11 @@ struct mra_kernels {
     // largest number; a bias of NaN becomes 0. Reads sorted.q_var.
     void (*key_bias)(const struct mra_attn_head * a, void * scratch);
 
-    // Columns frame, query blocks [x0, x0 + a->group) as far as there are any. With sorted.order: the sorted frame.
-    // Query block x has the queries order[16 x ...], its key blocks are expanded by bound + largest bias, keys kept by
-    // q~.k_j + key_bias[j], and what is not kept weighs e^{scale (q~.k_j + (q_i - q~).k_mean)}: as if k_mean had been
-    // subtracted from all keys. Blocks with all_keys are exact.
+    // Columns frame, query blocks [x0, x0 + a->group) as far as there are any. With a->int8 the kept keys' part is
+    // computed in integers, where these are good enough; scratch then has MRA_INT8_SCRATCH bytes more.
+    // With sorted.order: the sorted frame. Query block x has the queries order[16 x ...], its key blocks are expanded
+    // by bound + largest bias, keys kept by q~.k_j + key_bias[j], and what is not kept weighs e^{scale (q~.k_j + (q_i -
+    // q~).k_mean)}: as if k_mean had been subtracted from all keys. Blocks with all_keys are exact. Not with int8.
     void (*columns)(const struct mra_attn_head * a, int x0, void * scratch);
 
     struct mra_dense_kernels dense;

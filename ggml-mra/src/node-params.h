@@ -92,7 +92,8 @@ struct mra_attn_node {
     float scale;
     float budget;
     int32_t max_len; // longest sequence
-    int32_t n_all;   // sorted: query blocks that use all keys, -1: by length
+    uint8_t int8;    // on the CPU in integers: bytes of an integer of K and V; 0: in floats
+    int16_t n_all;   // sorted: query blocks that use all keys, -1: by length
 };
 
 struct mra_linear_node {
