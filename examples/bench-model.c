@@ -1,5 +1,6 @@
 // mra-bench model: options, the contenders' turns, and their rows.
 #include "bench-model.h"
+#include "bench-rows.h"
 
 #include "common/args.h"
 #include "common/output.h"
@@ -99,13 +100,7 @@ struct bench {
 // ---- options ---------------------------------------------------------------------------------------------------
 
 static void check_options(const struct options * o) {
-    for (int f = 0; f < o->n_frames; f++)
-        for (int b = 0; b < o->n_budgets; b++) {
-            struct mra_attn_params p = mra_attn_params_default();
-            struct mra_error err;
-            p.budget = (float) o->budgets[b];
-            if (mra_attn_params_parse(&p, o->frames[f], &err) != MRA_OK) usage_error(program, "--frame: %s", err.msg);
-        }
+    for (int f = 0; f < o->n_frames; f++) check_frame(program, o->frames[f], o->budgets, o->n_budgets);
     if (!o->model) usage_error(program, "no model: -m FILE (see --help)");
     if (o->n_frames * o->n_budgets * 2 >= MAX_CONTENDERS)
         usage_error(program, "more than %d contenders", MAX_CONTENDERS / 2 - 1);
@@ -257,11 +252,6 @@ static const struct table_col cols[] = {
 };
 enum { N_COLS = sizeof(cols) / sizeof(cols[0]) };
 
-static const char * share(char cell[32], double part, double all) {
-    snprintf(cell, 32, "%.0f%%", 100 * part / all);
-    return cell;
-}
-
 static void print_row(const struct bench * b, struct contender * c, double cosine) {
     const double s = median(c->s, c->n_s), best = c->s[0],
                  peak = number(c->last, "peak_mb"); // the profile's run does not count
@@ -277,9 +267,9 @@ static void print_row(const struct bench * b, struct contender * c, double cosin
         fmt_real(t[5], s, 4);
         fmt_real(t[6], best, 4);
         fmt_real(t[7], (double) b->n / s, 4);
-        share(t[8], dense, all);
-        share(t[9], attention, all);
-        share(t[10], rest, all);
+        fmt_share(t[8], dense / all);
+        fmt_share(t[9], attention / all);
+        fmt_share(t[10], rest / all);
         fmt_real(t[11], cosine, 6);
         fmt_real(t[12], peak, 4);
         table_row(cols, N_COLS, t);
@@ -300,12 +290,9 @@ static void print_row(const struct bench * b, struct contender * c, double cosin
     static const char * const times[] = { "dense_ms", "attention_ms", "rest_ms", "ops_ms", "parts_ms" };
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         cJSON_AddItemToObject(o, times[i], cJSON_Duplicate(cJSON_GetObjectItem(c->profile, times[i]), true));
-    cJSON_AddStringToObject(o, "isa", cJSON_GetStringValue(cJSON_GetObjectItem(c->last, "isa")));
-    cJSON_AddNumberToObject(o, "threads", b->o->threads);
     cJSON_AddNumberToObject(o, "reps", c->n_s);
     cJSON_AddItemToObject(o, "model", cJSON_Duplicate(b->about, true));
-    cJSON_AddStringToObject(o, "cpu", cpu_model());
-    cJSON_AddStringToObject(o, "ggml", ggml_version());
+    json_machine(o, cJSON_GetStringValue(cJSON_GetObjectItem(c->last, "isa")), b->o->threads);
     json_line(o);
 }
 
@@ -380,9 +367,7 @@ static bool rows_of_length(struct bench * b) {
     }
     if (st == MRA_OK) st = measure(b, &err);
     progress_clear();
-    if (st != MRA_OK)
-        fprintf(stderr, "%s: %sn %lld: %s\n", program, st == MRA_ERR_BACKEND ? "validation failed: " : "",
-            (long long) b->n, err.msg);
+    if (st != MRA_OK) row_failed(program, st, &err, "n %lld", (long long) b->n);
     const struct contender * exact = exact_of(b);
     for (i = 0; i < b->n_c; i++) {
         struct contender * c = &b->c[i];
@@ -423,9 +408,8 @@ static void ask_about(struct bench * b) {
 
 static void print_header(const struct bench * b) {
     const cJSON * m = b->about;
-    printf("%s, %d thread%s, isa %s, ggml %s\n", cpu_model(), b->o->threads, b->o->threads == 1 ? "" : "s", mra_isa(),
-        ggml_version());
-    printf("%s: %s %s, %g layers x %g, %g heads, %.0f MB\n", b->o->model,
+    print_machine(b->o->threads);
+    printf("\n%s: %s %s, %g layers x %g, %g heads, %.0f MB\n", b->o->model,
         cJSON_GetStringValue(cJSON_GetObjectItem(m, "family")), cJSON_GetStringValue(cJSON_GetObjectItem(m, "type")),
         number(m, "layers"), number(m, "embd"), number(m, "heads"), number(m, "bytes") / 1e6);
     table_head(cols, N_COLS);

@@ -1,30 +1,25 @@
 #!/bin/sh
-# Seeded bugs: each line changes one place of a copy of the sources; a test that names it must then fail. A mutant that
-# survives means a test that cannot fail, a line that fits no place or several files is an error. Opt-in (make mutants).
+# Seeded bugs of the library: each line of the list changes one place of a copy of the sources; the test it names must then fail.
+# A mutant that survives means a test that cannot fail. Opt-in (make mutants); ctest looks whether every line fits.
 # usage: mutants.sh SOURCE BUILD [WORD]   BUILD: a configured build folder, only its ggml is reused; WORD: only lines that have it
 #        mutants.sh SOURCE -              only whether every line fits
-# Lines: TEST|FILES|FROM|TO. FILES: patterns in ggml-mra/src, or encoder/..., for code moves between files; FROM must be in
-# one of them. White space counts nowhere; \! is a bar of the source. TEST: a program, or "kernels": test-kernels and test-kernels-extreme on one
-# level, compiled without the rest.
+# The list: see seeded-bugs.sh. Files are in ggml-mra/src, or encoder/... TEST: a program, or "kernels": test-kernels and
+# test-kernels-extreme on one level, compiled without the rest.
 set -u
-src=$(cd "$1" && pwd)
-command -v perl >/dev/null || { echo "skipped: no perl"; exit 77; }
-
-# seed FILE...: FROM -> TO in the one file that has it, whose name is printed; exit 3: none, 4: several
-seed() {
-    perl -e 'my $re = join("\\s*", map quotemeta, $ENV{FROM} =~ /\w+|[^\s\w]/g); my @hit;
-        for my $f (@ARGV) { local $/; open(my $h, "<", $f) or next; my $t = <$h>; push @hit, [$f, $t] if $t =~ /$re/; }
-        exit(@hit ? 4 : 3) if @hit != 1;
-        my ($f, $t) = @{$hit[0]}; $t =~ s/$re/$ENV{TO}/; print $f;
-        if ($ENV{WRITE}) { open(my $h, ">", $f) or exit 5; print $h $t; }' "$@"
-}
-
-if [ "$2" = - ]; then work=$src; only=; else
-    build=$(cd "$2" && pwd); work=$build/mutants; only=${3:-}
+src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
+if [ "$2" != - ]; then
+    build=$(cd "$2" && pwd); work=$build/mutants; fit=0; log=$work/log
     ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
     rm -rf "$work"; mkdir -p "$work/kernels"
     cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 fi
+. "$src/tests/seeded-bugs.sh"
+
+places() {
+    for f in $1; do
+        case "$f" in encoder/*) echo "$work/ggml-mra"/$f ;; *) echo "$work/ggml-mra/src"/$f ;; esac
+    done
+}
 
 # -fexpensive-optimizations: without it -O1 makes no fused multiplications
 cflags="-std=c11 -O1 -fexpensive-optimizations -ffp-contract=fast -fno-math-errno -fno-trapping-math"
@@ -34,6 +29,7 @@ march() {
 }
 isa() { cc $cflags $(march "$1") -c "$work/ggml-mra/src/cpu/isa-$1.c" -o "$work/kernels/$1.o"; }
 kernels_build() {
+    for i in base v3-vnni v4 v4-vnni; do [ -e "$work/kernels/$i.o" ] || isa $i || return 1; done
     isa v3 || return 1
     for t in test-kernels test-kernels-extreme; do
         cc -std=c11 -O1 -D_GNU_SOURCE -o "$work/kernels/$t" "$work/tests/$t.c" "$work/ggml-mra/src/cpu/dispatch.c" \
@@ -57,36 +53,7 @@ run_test() {
         MRA_FAIL_FAST=1 timeout 600 ctest --test-dir "$work/build" -R "^$1\$" --no-tests=error; fi
 }
 
-caught=0; survived=0; sound=" "
-while IFS='|' read -r test files from to; do
-    case "$test" in ''|'#'*) continue ;; esac
-    case "$test $files" in *"$only"*) ;; *) continue ;; esac
-    from=$(printf %s "$from" | sed 's/\\!/|/g'); to=$(printf %s "$to" | sed 's/\\!/|/g')
-    test=$(echo $test); list=
-    for f in $files; do
-        case "$f" in encoder/*) list="$list $work/ggml-mra/$f" ;; *) list="$list $work/ggml-mra/src/$f" ;; esac
-    done
-    if [ "$2" = - ]; then
-        FROM=$from TO=$to WRITE= seed $list >/dev/null || { echo "DOES NOT FIT  $files: $from"; survived=$((survived + 1)); }
-        continue
-    fi
-    case "$sound" in *" $test "*) ;; *) # a test that fails without a mutant would catch all
-        if [ "$test" = kernels ]; then for i in base v3-vnni v4 v4-vnni; do isa $i || exit 1; done; fi
-        { build_test "$test" && run_test "$test"; } >"$work/log" 2>&1 ||
-            { tail "$work/log"; echo "$test fails on the sources as they are"; exit 1; }
-        sound="$sound$test " ;;
-    esac
-    file=$(FROM=$from TO=$to WRITE= seed $list) || { echo "DOES NOT FIT  $files: $from"; survived=$((survived + 1)); continue; }
-    cp "$file" "$work/saved"
-    FROM=$from TO=$to WRITE=1 seed "$file" >/dev/null
-    name=${file#"$work"/ggml-mra/}
-    if build_test "$test" >"$work/log" 2>&1; then
-        if run_test "$test" >"$work/log" 2>&1
-        then echo "SURVIVED   $test: $name: $from -> $to"; survived=$((survived + 1))
-        else echo "caught     $test: $name: $from -> $to"; caught=$((caught + 1)); fi
-    else echo "NO BUILD   $name: $from -> $to"; survived=$((survived + 1)); fi
-    cp "$work/saved" "$file"
-done <<'LIST'
+seeded_bugs <<'LIST'
 kernels     |cpu/pool.inc|const float inv = 1.0f / n;|const float inv = 1.0f / block;
 kernels     |cpu/pool.inc|v_min(r, acc) : v_max(r, acc)|v_max(r, acc) : v_max(r, acc)
 kernels     |cpu/pool.inc|if (kind != MRA_POOL_KIND_MEAN) nan \!= r != r;|
@@ -170,11 +137,11 @@ test-backend|backend.c|if (st == MRA_OK && c->join) ggml_backend_event_wait(c->p
 test-backend|backend.c|const enum mra_status st = c->exec->join(c->x, c->join ? c->join->context : NULL, &c->err);|const enum mra_status st = c->join ? c->exec->join(c->x, c->join->context, &c->err) : MRA_OK;
 test-backend|backend.c|{ ggml_backend_synchronize(PEER(b)); }|{ (void) b; }
 test-backend|backend.c|{ ggml_backend_event_wait(PEER(b), e); }|{ (void) b; (void) e; }
-test-backend|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
-test-backend|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
+test-backend-choice|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
+test-backend-choice|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
 test-backend|backend.c|if (!mra_pack_is_foreign(t)) return|return
 test-backend|backend.c|ggml_backend_sched_get_tensor_backend(sched, t) \!\!|
-test-backend|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
+test-backend-choice|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
 test-backend|*.c *.h|if (mra_pack_is_foreign(dst)) {|if (0) {
 test-backend|backend.c|{ ggml_backend_event_record(e, PEER(b)); }|{ (void) b; (void) e; }
 test-errors |*.c *.h|if (k->ne[2] != v->ne[2]) return|if (0) return
@@ -208,16 +175,16 @@ test-encoder|encoder/*.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI
 test-model-errors|encoder/*.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
 test-encoder|encoder/*.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
 test-encoder|encoder/*.c|ctx->op_start = now;|
-test-model-errors|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
-test-model-errors|encoder/*.c|ne > limit/total|0
-test-model-errors|encoder/*.c|if (ne0 % block) {|if (0) {
-test-model-errors|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
-test-model-errors|encoder/*.c|if (offset != *end) {|if (0) {
-test-model-errors|encoder/*.c|unpadded > c->size - start|0
-test-model-errors|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
-test-model-errors|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
-test-model-errors|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
-test-model-errors|encoder/*.c|if (n > left(c)/size) {|if (0) {
+test-model-headers|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
+test-model-headers|encoder/*.c|ne > limit/total|0
+test-model-headers|encoder/*.c|if (ne0 % block) {|if (0) {
+test-model-headers|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
+test-model-headers|encoder/*.c|if (offset != *end) {|if (0) {
+test-model-headers|encoder/*.c|unpadded > c->size - start|0
+test-model-headers|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
+test-model-headers|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
+test-model-headers|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
+test-model-headers|encoder/*.c|if (n > left(c)/size) {|if (0) {
 test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
 test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
@@ -280,6 +247,3 @@ test-query-order|cpu/key-bias.inc|add ? bias[j + r] + b[r] : b[r]|b[r]
 test-query-order|cpu/key-bias.inc|w[c] = a->scale * a->scale * a|w[c] = a
 test-query-order|cpu/key-bias.inc|p = v_fma(p, s, v_set1(2.0f / 5));|
 LIST
-[ "$2" = - ] && { [ "$survived" = 0 ] && echo "every line fits"; exit "$survived"; }
-echo "mutants: $caught caught, $survived not caught"
-[ "$survived" = 0 ]

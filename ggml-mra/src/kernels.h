@@ -150,7 +150,7 @@ struct mra_kernels {
     // statistics
     void (*pack)(const struct mra_attn_head * a, int j0, int j1, bool copy, bool columns);
 
-    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell groups of g keys,
+    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell blocks of g keys,
     // cells[] ascending, cut off at n_k. state: o[dv], max, sum that every row starts from, or NULL.
     void (*block_sparse_attn)(const struct mra_attn_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
         const float * state, void * scratch);
