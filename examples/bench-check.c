@@ -106,8 +106,9 @@ enum mra_status check_first_rows(const struct bench_graph * ours, const struct e
         return st;
     }
     // in float and in double a score next to the threshold may fall on different sides, which exchanges two keys that
-    // weigh about the same
-    const double diff = relative_error(ours->out->data, g.out->data, ggml_nelements(g.out)), tol = 2e-3;
+    // weigh about the same; in integers all behind them are rounded in other blocks, too
+    const double diff = relative_error(ours->out->data, g.out->data, ggml_nelements(g.out)),
+                 tol = mra_attn_type_runs(p->type) == MRA_ATTN_INT8 ? 1e-2 : 2e-3;
     graph_free(&g);
     if (!(diff <= tol))
         return mra_fail(err, MRA_ERR_BACKEND,

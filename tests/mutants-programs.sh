@@ -1,6 +1,6 @@
 #!/bin/sh
-# Seeded bugs of the programs: each line of the list changes one place of a copy of examples/; the part of test-programs.sh it names
-# must then fail.
+# Seeded bugs of the programs: each line of the list changes one place of a copy of examples/; what it names must then fail: a part of
+# test-programs.sh, server: test_server.py, server_load: test_server_load.py, test-real.
 # usage: mutants-programs.sh SOURCE BUILD [WORD]   BUILD: a complete build, only its ggml is reused; WORD: only lines that have it
 #        mutants-programs.sh SOURCE -              only whether every line fits
 # The list: see seeded-bugs.sh. Files are in examples/.
@@ -9,7 +9,8 @@ src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
 if [ "$2" != - ]; then build=$(cd "$2" && pwd); work=$build/mutants-programs; fit=0; log=$work/log; fi
 . "$src/tests/seeded-bugs.sh"
 
-targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-quantize mra-bench program-check fail-strdup"
+targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-quantize mra-bench program-check fail-strdup test-real"
+pkg-config --exists libmicrohttpd && targets="$targets mra-server"
 prepare() {
     mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
     cp -rp "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
@@ -18,7 +19,13 @@ prepare() {
 }
 places() { for f in $1; do echo "$work/examples"/$f; done; }
 build_test() { cmake --build "$work/build" -j 2 --target $targets; }
-run_test() { timeout 120 "$src/tests/test-programs.sh" "$1" "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check"; }
+run_test() {
+    case $1 in
+        server*)   timeout 200 python3 -B "$src/tests/test_$1.py" "$work/build/bin" -f ;;
+        test-real) "$work/build/bin/test-real" ;;
+        *)         timeout 120 "$src/tests/test-programs.sh" "$1" "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check" ;;
+    esac
+}
 
 [ $fit = 1 ] || { mkdir -p "$work"; prepare >"$log" 2>&1 || { tail "$log"; exit 1; }; }
 seeded_bugs <<'LIST'
@@ -102,4 +109,31 @@ endings  |common/program.c|if (ending == ENDING_JSONL) o->json = true;|
 calibrate|calibrate.c|(double) row[i] * row[i];|fabsf(row[i]);
 calibrate|calibrate.c|m->n_rows += n_rows;|m->n_rows++;
 basics   |common/args.c|i < n_opt && i < MAX_OPTS|i < a->n_opt && i < MAX_OPTS
+test-real|common/real.c|n /= 10; e++;|e++;
+test-real|common/real.c|LEAST_EXPONENT = -4|LEAST_EXPONENT = -3
+server   |server/settings.c|volatile unsigned differ = n != n_key;|volatile unsigned differ = 0;
+server   |server/embeddings.c|if (!c->server->settings.accept_token_ids)|if (0)
+server   |server/embeddings.c|j->seqs[i].row + (int64_t) t|j->seqs[i].row
+server   |server/job.c|if (s->list.n > limit) return mra_fail(err, MRA_ERR_TOO_LONG|if (0) return mra_fail(err, MRA_ERR_TOO_LONG
+server   |server/job.c|memmove(list->data + head,|memmove(list->data,
+server   |server/request.c|if (i == n) return unknown(c, what, key, fields, n);|if (i == n) continue;
+server   |server/request.c|if (!json_is_utf8(all))|if (0)
+server   |server/request.c|if (n > most)|if (0)
+server   |server/reply.c|i + 2 < m ? letters[c & 63] : '='|'='
+server   |server/http.c|if (c->n_body + n > s->settings.max_body) too_large(c);|if (0) too_large(c);
+server   |server/http.c|x->refused && x->n_received > DISCARD|x->refused
+server   |server/scores.c|x->score > y->score ? -1 : 1|x->score < y->score ? -1 : 1
+server   |server/scores.c|add_pair(c, 0, v, &way);|add_pair(c, 0, member, &way);
+server   |server/info.c|((unsigned char) text[i] & 0xc0) != 0x80|true
+server   |server/models.c|prefers(x, use) && !prefers(found, use)|0
+server   |server/worker.c|log1pf(max)|-max
+server_load|server/queue.c|q->shortest_turn = !q->shortest_turn;|
+server_load|server/queue.c|q->ms <= q->limits.max_ms &&|
+server_load|server/queue.c|.events = POLLRDHUP|.events = 0
+server_load|server/queue.c|now < j->deadline|true
+server_load|server/queue.c|(*ms == 0 \!\! *ms|(*ms
+server_load|server/worker.c|x += n_rows * r.n_cols;|
+server_load|server/worker.c|return w->n_now > 0;|return false;
+server_load|server/job.c|mra_token_list_free(&j->seqs[i].list);|
+server_load|server/main.c|while (atomic_load(&s->n_calls) > 0 && now_ms() < until) {|while (0) {
 LIST

@@ -9,7 +9,8 @@
 enum { N = 150, E = 64, N_HEAD = 2, N_LAYER = 3, N_RUNS = 7, N_OUT = N * E };
 
 static ggml_backend_t cpu;
-static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1" };
+static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1", "exact int8", "columns int8" };
+enum { N_FRAMES = sizeof(frames) / sizeof(frames[0]) };
 
 // ---- a small encoder ----
 
@@ -63,7 +64,10 @@ static struct pass pass_new(const struct net * net) {
     struct mra_error err = { 0 };
     a.budget = .3f;
     a.n_threads = 2;
-    CHECK(mra_attn_params_parse(&a, net->frame, &err) == MRA_OK, "%s", err.msg);
+    char frame[16] = "";
+    sscanf(net->frame, "%15s", frame);
+    if (strchr(net->frame, ' ')) a.type = MRA_ATTN_INT8;
+    CHECK(mra_attn_params_parse(&a, frame, &err) == MRA_OK, "%s", err.msg);
     struct ggml_tensor * x = p.x;
     for (int l = 0; l < N_LAYER; l++) {
         struct ggml_tensor * h[3];
@@ -102,7 +106,7 @@ static void pass_input(const struct pass * p, int r) {
 static ggml_backend_buffer_type_t cpu_buft(void) { return ggml_backend_get_default_buffer_type(cpu); }
 
 static const float * want(int frame, int r) { // the CPU's
-    static float * cache[4][N_RUNS];
+    static float * cache[N_FRAMES][N_RUNS];
     if (cache[frame][r]) return cache[frame][r];
     ggml_backend_buffer_type_t where[N_LAYER] = { cpu_buft(), cpu_buft(), cpu_buft() };
     struct net net = net_new(frames[frame], where);
@@ -299,13 +303,13 @@ int main(void) {
         fake.no_events = i & 1;
         fake.eager = i & 2;
         fake.exec_eager = i & 4;
-        for (int f = 0; f < 4; f++) test_order(f);
+        for (int f = 0; f < N_FRAMES; f++) test_order(f);
         if (!fake.no_events) test_events();
         for (int k = 0; k < 8; k++) test_sched(i < 2 ? k % 4 : 1 + i % 2, 1, k & 1, k & 2, k & 4);
         for (int k = 0; k < 4; k++) test_sched(k, 2, k & 1, k & 2, false);
     }
     fake = (struct fake_options) { 0 };
-    for (int f = 0; f < 4; f++) {
+    for (int f = 0; f < N_FRAMES; f++) {
         test_elsewhere(f, 1u << MRA_KIND_PACK, 0);
         test_elsewhere(f, 1u << MRA_KIND_ATTN | 1u << MRA_KIND_BLOCK_SPARSE_ATTN, 0);
         test_elsewhere(f, 0, MRA_KIND_PACK);

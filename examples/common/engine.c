@@ -116,3 +116,9 @@ void engine_say_approximate(struct engine * e, const struct mra_attention_choice
     fprintf(stderr, "%s: above %d tokens attention is approximate (%s); --attn exact computes it exactly\n", e->program,
         MRA_AUTO_EXACT, c->text);
 }
+
+double engine_gflop(const struct mra_model_info * info, int n_tokens, double attn_work) {
+    const double n = n_tokens, d = info->n_embd, dense = 2 * n * (4 * d * d + 2 * d * info->n_ff),
+                 attn = 4 * n * n * d * attn_work;
+    return (dense + attn) * info->n_layer / 1e9;
+}

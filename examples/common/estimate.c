@@ -24,12 +24,11 @@ static struct estimate estimate(const struct engine * e, const struct item * it)
     double all = 0, longest = 0;
     for (int i = 0; i < it->n_seq; i++) {
         const struct mra_attention_choice c = mra_attention_of(e->model, &e->params, it->seqs[i].n);
-        const double n = it->seqs[i].n, dense = 2 * n * (4 * d * d + 2 * d * e->info.n_ff) * layers / 1e9,
-                     attn = 4 * n * n * d * layers / 1e9;
+        const double n = it->seqs[i].n, attn = 4 * n * n * d * layers / 1e9;
         if (!c.exact) est.exact = false;
         if (c.attn.type == MRA_ATTN_INT8) est.int8 = true;
-        est.gflop += dense + attn * c.work;
-        est.gflop_exact += dense + attn;
+        est.gflop += engine_gflop(&e->info, it->seqs[i].n, c.work);
+        est.gflop_exact += engine_gflop(&e->info, it->seqs[i].n, 1);
         est.work += attn * c.work;
         all += attn;
         longest = fmax(longest, n);

@@ -117,13 +117,14 @@ double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k)
 // n_batch], the layout of ggml_flash_attn_ext. d and dv are multiples of 8 from 8 to 256, n_head a multiple of
 // n_head_kv. lengths may be NULL.
 // Memory of exact and columns, beside the result: a node of about
-//     n_head_kv * n_batch * n_k * (copy + stat) + n_threads * scratch   bytes, where
+//     n_head_kv * n_batch * n_k * (copy + stat + ints) + n_threads * scratch   bytes, where
 //     copy    (D + DV)*es where rows of k or v have to be copied: d or dv is no multiple of 16, or rows do not lie end
-//             to end (in the exact frame that matters from 1025 keys on); else 0
+//             to end (in the exact frame that matters from 1025 keys on, in int8 never); else 0
 //     stat    columns: D*es + (3*D + DV)/4; exact: 0
+//     ints    int8 where the CPU has kernels for it: 17 + D + DV, or 17 + 2*(D + DV) with 12 bits; else 0
 //     scratch exact: 16 KB + 320*D + 512*DV. columns: this and group * (12*D + 4*DV + 8*n_k/G + 4*m1*(G + 1) + 4*m2),
 //             m1 blocks being expanded and m2 keys kept; group: 8 to 64 query blocks, more than 8 only as long as their
-//             logits, 4*m1*G bytes each, take at most 512 KB
+//             logits, 4*m1*G bytes each, take at most 512 KB. int8: at least 136 KB (exact), 136 KB more (columns)
 // or more where a device's layout of the same data is larger: its copies are F16.
 // A square frame has the nodes of its operators: at every level the pooled q, k, v, the scores of all cells, the list,
 // the state.
