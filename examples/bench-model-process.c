@@ -30,7 +30,7 @@ static enum mra_status read_answer(struct worker * w, cJSON ** reply, struct mra
 }
 
 enum mra_status worker_start(
-    struct worker * w, const char * model, int n_threads, cJSON ** reply, struct mra_error * err) {
+    struct worker * w, const char * model, int n_threads, bool no_mmap, cJSON ** reply, struct mra_error * err) {
     int to[2] = { -1, -1 }, from[2] = { -1, -1 };
     memset(w, 0, sizeof(*w));
     *reply = NULL;
@@ -49,7 +49,8 @@ enum mra_status worker_start(
         snprintf(threads, sizeof(threads), "%d", n_threads);
         dup2(to[0], STDIN_FILENO);
         dup2(from[1], STDOUT_FILENO);
-        execl("/proc/self/exe", "mra-bench", "model", "-m", model, "-t", threads, "--worker", (char *) NULL);
+        execl("/proc/self/exe", "mra-bench", "model", "-m", model, "-t", threads, "--worker",
+            no_mmap ? "--no-mmap" : NULL, (char *) NULL);
         _exit(127);
     }
     close(to[0]);

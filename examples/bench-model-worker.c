@@ -164,9 +164,10 @@ static enum mra_status run(struct state * s, const cJSON * job, cJSON * o, struc
     return st;
 }
 
-int worker_main(const char * model, int n_threads, FILE * in, FILE * out) {
+int worker_main(const char * model, int n_threads, bool no_mmap, FILE * in, FILE * out) {
     struct mra_error err;
-    struct state s = { .model = mra_model_load(model, NULL, &err), .n_threads = n_threads };
+    const struct mra_model_params params = { .no_mmap = no_mmap };
+    struct state s = { .model = mra_model_load(model, &params, &err), .n_threads = n_threads };
     if (!s.model) return answer_error(out, err.msg);
     cJSON * o = cJSON_CreateObject();
     add_about(o, s.model);

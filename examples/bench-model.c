@@ -16,7 +16,7 @@
 static const char program[] = "mra-bench model";
 
 enum { MAX_LIST = 16, MAX_CONTENDERS = 32, MAX_REPS = 100, MAX_TOKENS = 1 << 20, CUT = 96, CUT_REF = 32 };
-enum { OPT_FRAME = 256, OPT_BUDGET, OPT_ATTN_TYPE, OPT_REPS, OPT_SEED, OPT_COSINE, OPT_WORKER, OPT_JSON };
+enum { OPT_FRAME = 256, OPT_BUDGET, OPT_ATTN_TYPE, OPT_REPS, OPT_SEED, OPT_COSINE, OPT_WORKER, OPT_JSON, OPT_NO_MMAP };
 
 static const struct arg_opt opts[] = {
     { 'm', "model", "FILE", "GGUF file (see convert/); required" },
@@ -33,6 +33,7 @@ static const struct arg_opt opts[] = {
     { OPT_SEED, "seed", "N", "seed of the token ids, default 1" },
     { OPT_COSINE, "cosine", "N",
         "compare with exact attention up to N tokens even where exact is no\ncontender; default 4096" },
+    { OPT_NO_MMAP, "no-mmap", NULL, "read the model into memory instead of using its file in place" },
     { OPT_WORKER, "worker", NULL, "take jobs from standard input instead: see below" },
     { OPT_JSON, "json", NULL, "JSON lines" },
 };
@@ -74,7 +75,7 @@ struct options {
     int threads, reps;
     int64_t cosine;
     uint64_t seed;
-    bool worker, json;
+    bool worker, json, no_mmap;
 };
 
 struct contender {
@@ -132,6 +133,7 @@ static void parse_options(struct options * o, int argc, char ** argv) {
             case OPT_SEED: o->seed = (uint64_t) args_int(&a, 0, INT64_MAX); break;
             case OPT_COSINE: o->cosine = args_int(&a, 0, MAX_TOKENS); break;
             case OPT_WORKER: o->worker = true; break;
+            case OPT_NO_MMAP: o->no_mmap = true; break;
             case OPT_JSON: o->json = true; break;
         }
     }
@@ -361,7 +363,7 @@ static bool rows_of_length(struct bench * b) {
     for (; i < b->n_c && st == MRA_OK; i++) {
         cJSON * about;
         progress("n %lld, checking %s, budget %g", (long long) b->n, b->c[i].frame, b->c[i].budget);
-        st = worker_start(&b->c[i].w, b->o->model, b->o->threads, &about, &err);
+        st = worker_start(&b->c[i].w, b->o->model, b->o->threads, b->o->no_mmap, &about, &err);
         cJSON_Delete(about);
         if (st == MRA_OK) st = check_cut(b, &b->c[i], &err);
     }
@@ -395,7 +397,7 @@ static void make_ids(struct bench * b, uint64_t seed) {
 static void ask_about(struct bench * b) {
     struct mra_error err;
     struct worker w;
-    const enum mra_status st = worker_start(&w, b->o->model, 1, &b->about, &err);
+    const enum mra_status st = worker_start(&w, b->o->model, 1, b->o->no_mmap, &b->about, &err);
     worker_stop(&w);
     if (st != MRA_OK) fatal(program, "%s", err.msg);
     for (int i = 0; i < b->o->n_n; i++) {
@@ -418,7 +420,7 @@ static void print_header(const struct bench * b) {
 int bench_model(int argc, char ** argv) {
     struct options o;
     parse_options(&o, argc, argv);
-    if (o.worker) return worker_main(o.model, o.threads, stdin, stdout);
+    if (o.worker) return worker_main(o.model, o.threads, o.no_mmap, stdin, stdout);
     struct bench * b = calloc(1, sizeof(*b));
     if (!b) fatal(program, "out of memory");
     b->o = &o;

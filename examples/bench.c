@@ -2,6 +2,7 @@
 #include "bench.h"
 
 #include "common/args.h"
+#include "common/bus.h"
 #include "common/output.h"
 
 #include <math.h>
@@ -106,6 +107,7 @@ static const struct {
 int main(int argc, char ** argv) {
     static const char program[] = "mra-bench";
     const char * command = argc > 1 ? argv[1] : NULL;
+    bus_catch(program);
     if (!command) usage_error(program, "no command: attn, linear, model or peak (see --help)");
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
         if (strcmp(command, commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);

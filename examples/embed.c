@@ -68,6 +68,7 @@ static void check(void * user, struct options * o, const struct args * a) {
         usage_error(a->program, "--similarity and --truncate chunk exclude each other");
     if (e->similarity && (o->resume || given)) usage_error(a->program, "--similarity excludes --format and --resume");
     e->format = embed_choose_format(e, o, a);
+    o->lines = e->format == FORMAT_JSONL && !e->similarity;
     e->chunk = o->truncate == TRUNCATE_CHUNK ? (o->chunk_tokens ? o->chunk_tokens : 256) : 0;
 }
 

@@ -1,5 +1,6 @@
 // mra-quantize: a smaller GGUF file of the same model.
 #include "common/args.h"
+#include "common/bus.h"
 #include "common/output.h"
 #include "mra-encoder.h"
 
@@ -11,10 +12,11 @@
 
 static const char program[] = "mra-quantize";
 
-enum { OPT_IMATRIX = 2000 };
+enum { OPT_IMATRIX = 2000, OPT_NO_MMAP };
 
 static const struct arg_opt opts[] = {
     { OPT_IMATRIX, "imatrix", "FILE", "what mra-calibrate wrote: columns that matter more get smaller errors" },
+    { OPT_NO_MMAP, "no-mmap", NULL, "read INPUT into memory at the start instead of using its file in place" },
     { 't', "threads", "N", "threads to use, default all CPUs" },
     { 'q', "quiet", NULL, "print errors only" },
     { 'v', "verbose", NULL, "print a line for every tensor" },
@@ -115,12 +117,14 @@ int main(int argc, char ** argv) {
             case 't': params.n_threads = (int) args_int(&a, 1, GGML_MAX_N_THREADS); break;
             case 'q': view.quiet = true; break;
             case OPT_IMATRIX: params.imatrix = a.value; break;
+            case OPT_NO_MMAP: params.no_mmap = true; break;
             case 'v': view.verbose = true; break;
         }
     if (argc - optind != 3) usage_error(program, "expected INPUT OUTPUT TYPE (see --help)");
     const char *in = argv[optind], *out = argv[optind + 1], *type = argv[optind + 2];
     params.type = type_by_name(type, view.quiet);
 
+    bus_catch(program);
     struct mra_quantize_result r;
     struct mra_error err;
     const enum mra_status st = mra_quantize(in, out, &params, &r, &err);

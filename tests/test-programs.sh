@@ -1,36 +1,7 @@
 #!/bin/sh
 # The programs as a user runs them: pipes, files, bad lines, interruptions, full disks.
 # usage: test-programs.sh PART BIN GOLDEN WORK CHECK   PART: basics, streams, inputs, failures, formats, endings, calibrate, minilm. MRA_TEST_LONG=1: 100,000 lines, too
-set -u
-part=$1; bin=$2; golden=$3; work=$4; check=$5
-models=$golden/models
-[ "$part" = minilm ] || rm -rf "$work"
-mkdir -p "$work"; cd "$work" || exit 1
-n=0; bad=0
-
-# run WANTED_CODE COMMAND...: output in ./out, messages in ./err
-run() {
-    want=$1; shift
-    "$@" >out 2>err </dev/null; rc=$?
-    expect "exit code $rc, not $want: $*" [ $rc = "$want" ]
-}
-# expect WHAT_IS_WRONG COMMAND...: COMMAND must succeed
-expect() {
-    what=$1; shift; n=$((n + 1))
-    "$@" >check.log 2>&1 || { bad=$((bad + 1)); echo "FAILED: $what"; cat check.log; [ -s err ] && sed 's/^/  stderr: /' err | head -5; }
-}
-# says FILE PATTERN: a line of FILE matches
-says() { expect "no '$2' in $1" grep -q -e "$2" "$1"; }
-silent() { expect "$1 is not empty" [ ! -s "$1" ]; }
-lines() { expect "$1 has $(wc -l <"$1") lines, not $2" [ "$(wc -l <"$1")" = "$2" ]; }
-words() { awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++) printf "line %d of %d%s\n", i, n, i % 7 ? "" : " is a bit longer than the others are" }'; }
-# one thread: ggml's threads wait for each other, which takes long where other tests run
-embed_with() { "$bin/mra-embed" -t 1 -m "$@"; }
-embed()      { "$bin/mra-embed" -t 1 -m "$models/bert.gguf" "$@"; }
-classify()   { "$bin/mra-classify" -t 1 "$@"; }
-fill_mask()  { "$bin/mra-fill-mask" -t 1 "$@"; }
-rerank()     { "$bin/mra-rerank" -t 1 "$@"; }
-tokenize()   { "$bin/mra-tokenize" "$@"; }
+. "$(dirname "$0")/program-helpers.sh"
 
 basics() {
     for p in embed classify fill-mask rerank tokenize calibrate; do
@@ -138,14 +109,15 @@ streams() {
     mkfifo fifo; (words 10; sleep 20) >fifo & writer=$!
     "$check" interrupt cut10.json "$bin/mra-embed" -t 1 -m "$models/bert.gguf" -f fifo -o cut10.json 2>err; rc=$?; kill $writer 2>/dev/null; rm fifo
     expect "SIGINT while waiting ended with $rc, not 130" [ $rc = 130 ]; expect "cut10.json" "$check" json cut10.json; says err "interrupted after 10 records"
-    head -n 300 long.txt >some.txt; head -n 20 cut.jsonl >cut; mv cut cut.jsonl; printf '{"line": 21, "tok' >>cut.jsonl
+    head -n 300 long.txt >some.txt; run 0 embed -f some.txt --resume cut300.jsonl; head -n 20 cut300.jsonl >cut; cp cut cut300.jsonl; printf '{"line": 21, "tok' >>cut300.jsonl; mv cut300.jsonl cut.jsonl; mv cut300.jsonl.resume cut.jsonl.resume
     run 0 embed -f some.txt --resume cut.jsonl; says err "20 records were finished before"
     embed -f some.txt >all.jsonl 2>err; expect "resumed output differs" cmp -s all.jsonl cut.jsonl
     run 0 embed -f some.txt --resume new.jsonl; expect "--resume without a file" cmp -s all.jsonl new.jsonl
     sed -i 5d new.jsonl; run 0 embed -f some.txt --resume new.jsonl; lines new.jsonl 300; says new.jsonl '"line": 5,'
-    printf '{"id": 1, "text": "a"}\n' >x.jsonl; embed -f x.jsonl -o y.jsonl; sed -i 's/: 1,/: 2,/' x.jsonl; run 1 embed -f x.jsonl --resume y.jsonl; says err "not the same input"
+    printf '{"id": 1, "text": "a"}\n' >x.jsonl; embed -f x.jsonl --resume y.jsonl; sed -i 's/: 1,/: 2,/' x.jsonl; run 1 embed -f x.jsonl --resume y.jsonl; says err "not the same input"
     run 2 embed -f some.txt --resume some.txt; says err "would overwrite"
-    run 1 embed -f some.txt --resume long.txt; says err "not a record of an earlier run"
+    run 1 embed -f some.txt --resume long.txt; says err "there is no long.txt.resume that says which model, options and input it is of"
+    cp cut.jsonl.resume long.txt.resume; run 1 embed -f some.txt --resume long.txt; says err "not a record of an earlier run"
     run 2 embed -f some.txt --format npy --resume z.npy; says err "exclude"
 
     # a progress bar on a terminal only
@@ -175,7 +147,7 @@ inputs() {
     run 0 embed -f a.txt -f b.txt --format openai; says out '"index": 2,'
     run 0 rerank -m "$models/roberta.gguf" -q three -f a.txt -f b.txt; says out "^1.0000	b.txt:1	three$"
     printf '{"text": 5}\n' >bad.jsonl; run 3 embed -f a.txt -f bad.jsonl; says err 'bad.jsonl: line 1: "text" is not a string'
-    embed -f a.txt -f b.txt -o r.jsonl; cp r.jsonl whole.jsonl; sed -i 3d r.jsonl
+    embed -f a.txt -f b.txt --resume r.jsonl; cp r.jsonl whole.jsonl; sed -i 3d r.jsonl
     run 0 embed -f a.txt -f b.txt --resume r.jsonl; says err "2 records were finished before"; expect "resumed: several files" cmp -s r.jsonl whole.jsonl
 
     # CSV and TSV
@@ -209,7 +181,7 @@ inputs() {
     run 1 embed -f k.txt; says err 'JSON object without "text": --column'; lines err 1; silent out
     run 0 embed -f k.txt --input text; lines out 3
     printf '[MASK] is text\n["this, too\n' >m.txt; run 0 embed -f m.txt; lines out 2; says out '"line": 2'
-    embed -f a.json -o r.jsonl; cp r.jsonl whole.jsonl; sed -i 3d r.jsonl; run 0 embed -f a.json --resume r.jsonl; expect "resumed: elements" cmp -s r.jsonl whole.jsonl
+    rm -f r.jsonl*; embed -f a.json --resume r.jsonl; cp r.jsonl whole.jsonl; sed -i 3d r.jsonl; run 0 embed -f a.json --resume r.jsonl; expect "resumed: elements" cmp -s r.jsonl whole.jsonl
 
     # packed files, by content
     gzip -c ab.txt >packed; run 0 embed -f packed; same "gzip" args; embed - <packed >out; same "gzip from a pipe" args
@@ -242,7 +214,7 @@ inputs() {
     run 1 embed -f d; says err "is a folder; --files takes folders"
     cp nul.txt d/z.bin; gzip -c a.txt >d/a.gz; run 3 embed --files d; lines out 3; says err 'file 4 (id "d/z.bin"): not a text file'; rm d/z.bin d/a.gz
     run 0 embed --files d -o d/out.jsonl; run 2 embed --files d -o d/out.jsonl; says err "d/out.jsonl is one of the files to read"; expect "d/out.jsonl is gone" [ -s d/out.jsonl ]; rm d/out.jsonl
-    embed --files d -o r.jsonl; cp r.jsonl whole.jsonl; sed -i 2d r.jsonl; run 0 embed --files d --resume r.jsonl; says err "1 records were finished"; expect "resumed: files" cmp -s r.jsonl whole.jsonl
+    rm -f r.jsonl*; embed --files d --resume r.jsonl; cp r.jsonl whole.jsonl; sed -i 2d r.jsonl; run 0 embed --files d --resume r.jsonl; says err "1 records were finished"; expect "resumed: files" cmp -s r.jsonl whole.jsonl
 }
 
 endings() {

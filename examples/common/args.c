@@ -160,6 +160,16 @@ double args_real(const struct args * a, double lo, double hi) {
     if (*end) usage_error(a->program, "%s takes one value, not '%s'", a->name, a->value);
     return x;
 }
+size_t args_bytes(const struct args * a) {
+    static const char units[] = "KMGT";
+    char * end;
+    double x = strtod(a->value, &end);
+    const char * unit = *end ? strchr(units, toupper((unsigned char) *end)) : NULL;
+    if (unit) x *= pow(1000, (double) (unit - units) + 1);
+    if (end == a->value || end[unit ? 1 : 0] || !(x >= 1 && x < 1e18))
+        usage_error(a->program, "%s: '%s' is not a number of bytes such as 500M or 2G", a->name, a->value);
+    return (size_t) x;
+}
 int args_ints(const struct args * a, int64_t lo, int64_t hi, int64_t * list, int max) {
     const char * s = a->value;
     for (int n = 0;; s++) {

@@ -42,6 +42,7 @@ void args_version(const char * program);
 // The value at hand, checked; lists are separated by commas and return their length
 int64_t args_int(const struct args * a, int64_t lo, int64_t hi);
 double args_real(const struct args * a, double lo, double hi); // also 1/8
+size_t args_bytes(const struct args * a);                      // at least 1; also 500M, 2G, 1.5G: powers of 1000
 int args_ints(const struct args * a, int64_t lo, int64_t hi, int64_t * list, int max);
 int args_reals(const struct args * a, double lo, double hi, double * list, int max);
 

@@ -26,7 +26,7 @@ static void check_prompt(const struct engine * e, const struct options * o) {
 
 static void load(struct engine * e, const struct options * o) {
     struct mra_error err;
-    struct mra_model_params p = { .device = o->device };
+    struct mra_model_params p = { .device = o->device, .no_mmap = o->no_mmap };
     const bool any = strcmp(p.device, "auto") == 0;
     if (any) p.device = "cuda";
     e->model = mra_model_load(o->model, &p, &err);
@@ -83,8 +83,18 @@ void engine_open(struct engine * e, const char * program, const struct options *
             mra_isa());
 }
 
+// what --max-memory leaves for each context
+static size_t memory_left(const struct engine * e, const struct options * o) {
+    if (!o->max_memory) return 0;
+    if (o->max_memory <= e->info.n_bytes)
+        fatal(e->program, "--max-memory of %.1f MB: the model alone takes %.1f MB", (double) o->max_memory / 1e6,
+            (double) e->info.n_bytes / 1e6);
+    return (o->max_memory - e->info.n_bytes) / (o->verify ? 2 : 1);
+}
+
 void engine_start(struct engine * e, const struct options * o) {
     struct mra_error err;
+    e->params.max_bytes = memory_left(e, o);
     if (!(e->ctx = mra_context_new(e->model, &e->params, &err))) fatal(e->program, "%s", err.msg);
     if (*mra_context_note(e->ctx))
         fprintf(stderr, "%s: attention runs on the CPU: %s\n", e->program, mra_context_note(e->ctx));

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,6 +26,8 @@ enum {
     OPT_VERIFY,
     OPT_DRY_RUN,
     OPT_JSON,
+    OPT_MAX_MEMORY,
+    OPT_NO_MMAP,
 };
 
 #define TEXT(x)  #x
@@ -43,8 +46,8 @@ const struct arg_opt common_options[] = {
     { OPT_PATTERN, "pattern", "GLOB", "with --files: of folders only files such as '*.txt'" },
     { 'o', "output", "FILE", "write there instead of standard output" },
     { OPT_RESUME, "resume", "FILE",
-        "go on with FILE, JSON Lines of an interrupted run over the same input:\nfinished records are not repeated, a "
-        "torn last line is dropped" },
+        "go on with FILE, JSON Lines of an interrupted run with the same model, options\nand input (FILE.resume says "
+        "of which): finished records are not repeated, a torn\nlast line is dropped" },
     { OPT_PREFIX, "prefix", "TEXT", "put TEXT before every text, such as \"query: \"" },
     { OPT_PROMPT, "prompt", "NAME",
         "put the model's prompt of that name before every text (embeddings: its default\nprompt, if it has one, is put "
@@ -64,6 +67,12 @@ const struct arg_opt common_options[] = {
     { OPT_BUDGET, "budget", "W", "of MRA: work as a fraction of exact attention's (default 1/8)" },
     { OPT_BATCH, "batch-tokens", "N",
         "tokens computed at a time; bounds the memory (default " VALUE(MRA_DEFAULT_BATCH) ")" },
+    { OPT_MAX_MEMORY, "max-memory", "SIZE",
+        "memory to use at most, the model's included, such as 500M or 2G: batches become\nsmaller, a text that needs "
+        "more fails alone (default: what the machine has free)" },
+    { OPT_NO_MMAP, "no-mmap", NULL,
+        "read the model into memory at the start instead of using its file in place: the\nfile may then be changed or "
+        "deleted" },
     { 't', "threads", "N", "threads (default: all CPUs)" },
     { OPT_DEVICE, "device", "NAME",
         "cpu; cuda: the first CUDA device; auto (default): that where there is one,\nelse the CPU" },
@@ -102,7 +111,46 @@ static void add_file(struct options * o, const struct args * a) {
     o->files = files;
     o->files[o->n_files++] = (char *) a->value;
 }
+static const char * long_name(const struct args * a, int id) {
+    for (int i = 0; i < a->n_opt; i++)
+        if (a->opts[i].id == id) return a->opts[i].name;
+    for (int i = 0; i < a->n_common; i++)
+        if (a->common[i].id == id) return a->common[i].name;
+    return "";
+}
+
+static int compare_text(const void * a, const void * b) { return strcmp(*(char * const *) a, *(char * const *) b); }
+
+void options_say(struct options * o, const struct args * a, int id) {
+    static const char * const others[] = { "model", "file", "output", "resume", "json", "batch-tokens", "max-memory",
+        "no-mmap", "threads", "device", "dry-run", "verbose", "files" };
+    const char * name = long_name(a, id);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        if (strcmp(name, others[i]) == 0) return;
+    char ** said = realloc(o->said_each, (size_t) (o->n_said + 1) * sizeof(*said));
+    if (!said) fatal(a->program, "out of memory");
+    o->said_each = said;
+    if (asprintf(&said[o->n_said], "--%s%s%s", name, a->value ? " " : "", a->value ? a->value : "") < 0)
+        fatal(a->program, "out of memory");
+    o->n_said++;
+}
+
+// what was said, independent of its order
+static void join_said(struct options * o, const struct args * a) {
+    if (o->n_said) qsort(o->said_each, (size_t) o->n_said, sizeof(*o->said_each), compare_text);
+    for (int i = 0; i < o->n_said; i++) {
+        char * next = NULL;
+        if (asprintf(&next, "%s%s%s", o->said ? o->said : "", i ? " " : "", o->said_each[i]) < 0)
+            fatal(a->program, "out of memory");
+        free(o->said);
+        o->said = next;
+    }
+}
+
 void options_free(struct options * o) {
+    for (int i = 0; i < o->n_said; i++) free(o->said_each[i]);
+    free(o->said_each);
+    free(o->said);
     free(o->files);
     o->files = NULL;
 }
@@ -136,6 +184,8 @@ bool options_take(struct options * o, const struct args * a, int id) {
             break;
         case OPT_VERIFY: o->verify = true; break;
         case OPT_DRY_RUN: o->dry_run = true; break;
+        case OPT_MAX_MEMORY: o->max_memory = args_bytes(a); break;
+        case OPT_NO_MMAP: o->no_mmap = true; break;
         case OPT_FRAME:
             if (mra_attn_params_parse(&o->attn, a->value, &err) != MRA_OK)
                 usage_error(a->program, "--frame: %s", err.msg);
@@ -198,4 +248,5 @@ void options_end(struct options * o, const struct args * a, int argc, char ** ar
         o->json = true;
     }
     check_output(o, a);
+    join_said(o, a);
 }

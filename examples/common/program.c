@@ -1,3 +1,4 @@
+#include "bus.h"
 #include "ending.h"
 #include "program.h"
 #include "signals.h"
@@ -10,6 +11,7 @@ static void choose_lines(const struct program * p, struct options * o, const str
     if (ending == ENDING_JSONL) o->json = true;
     const bool fits = ending == ENDING_OTHER || ending == ENDING_TEXT ||
         ending == (o->json ? ENDING_JSONL : ENDING_TSV);
+    o->lines = o->json;
     if (!fits)
         usage_error(a->program, "-o %s: %s writes %s", o->out, o->dry_run ? "--dry-run" : p->name,
             o->json ? "JSON Lines: .jsonl" : "text with tabs (.txt, .tsv) or JSON Lines (.jsonl)");
@@ -17,8 +19,10 @@ static void choose_lines(const struct program * p, struct options * o, const str
 
 static void parse(const struct program * p, void * user, struct options * o, struct args * a, int argc, char ** argv) {
     *o = options_default();
-    for (int id; (id = args_next(a, argc, argv)) != -1;)
+    for (int id; (id = args_next(a, argc, argv)) != -1;) {
+        options_say(o, a, id);
         if (!options_take(o, a, id)) p->option(user, o, a, id);
+    }
     options_end(o, a, argc, argv);
     if (o->truncate == TRUNCATE_CHUNK && !p->can_chunk)
         usage_error(a->program, "--truncate chunk is for mra-embed; use error or right");
@@ -42,6 +46,7 @@ int program_main(const struct program * p, void * user, int argc, char ** argv) 
     struct options o;
     parse(p, user, &o, &a, argc, argv);
     signals_catch();
+    bus_catch(p->name);
     struct stream s = { .o = &o, .program = p->name, .user = user, .on = p->on };
     engine_open(&s.engine, p->name, &o);
     s.rules = (struct text_rules) {

@@ -71,6 +71,9 @@ int64_t resume_read(struct resume * r, const char * program, const char * path) 
     }
     reader_close(&in);
     if (r->n) qsort(r->marks, r->n, sizeof(*r->marks), by_place);
+    size_t twice = 0;
+    for (size_t i = 1; i < r->n; i++) twice += r->marks[i].place == r->marks[i - 1].place;
+    if (twice) fatal(program, "--resume %s: it holds %zu records more than once", path, twice);
     return end;
 }
 

@@ -9,25 +9,32 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { FLUSH_AT = 1 << 16 };
 
-enum mra_status sink_open(struct sink * s, const char * path, int64_t keep, struct mra_error * err) {
+enum mra_status sink_open(struct sink * s, const char * path, struct mra_error * err) {
     const bool std = !path || strcmp(path, "-") == 0;
-    *s = (struct sink) { .path = std ? "stdout" : path, .fd = STDOUT_FILENO };
-    if (!std) s->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (keep < 0 ? O_TRUNC : 0), 0666);
+    *s = (struct sink) { .path = std ? "stdout" : path, .fd = STDOUT_FILENO, .std = std };
+    if (!std) s->fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (s->fd < 0) return mra_fail(err, MRA_ERR_IO, "%s: %s", path, strerror(errno));
     struct stat st;
     s->regular = fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode);
-    if (std) {
+    if (!std && s->regular && flock(s->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return mra_fail(err, MRA_ERR_IO, "%s: another run is writing to it", path);
+    return MRA_OK;
+}
+
+enum mra_status sink_start(struct sink * s, int64_t keep, struct mra_error * err) {
+    if (s->std) {
         const off_t at = s->regular ? lseek(s->fd, 0, SEEK_CUR) : 0; // `>>`: what is there stays
         s->start = s->offset = at > 0 ? at : 0;
         if (s->regular && (fcntl(s->fd, F_GETFL) & O_APPEND)) s->regular = false;
-    } else if (keep > 0) {
+    } else if (s->regular) {
         if (ftruncate(s->fd, keep) != 0 || lseek(s->fd, keep, SEEK_SET) != keep)
-            return mra_fail(err, MRA_ERR_IO, "%s: %s", path, strerror(errno));
+            return mra_fail(err, MRA_ERR_IO, "%s: %s", s->path, strerror(errno));
         s->offset = keep;
     }
     return MRA_OK;

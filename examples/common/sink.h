@@ -11,6 +11,7 @@
 struct sink {
     const char * path; // for messages
     int fd;
+    bool std;     // stdout
     bool regular; // can be cut and patched
     char * buf;   // [n] not yet written, from `offset` of the file on
     size_t n, cap;
@@ -22,8 +23,10 @@ struct sink {
     int lost;  // the same, where sink_cut has dropped records since
 };
 
-// path NULL or "-": stdout. keep < 0: a new file; else the file is cut to `keep` bytes and continued.
-enum mra_status sink_open(struct sink * s, const char * path, int64_t keep, struct mra_error * err);
+// path NULL or "-": stdout. A regular file is locked: a second run that writes there fails.
+enum mra_status sink_open(struct sink * s, const char * path, struct mra_error * err);
+// A file is cut to `keep` bytes and continued, 0: a new one.
+enum mra_status sink_start(struct sink * s, int64_t keep, struct mra_error * err);
 
 void sink_write(struct sink * s, const void * p, size_t n);
 void sink_text(struct sink * s, const char * text);

@@ -7,6 +7,7 @@
 
 // a window ends with the record that makes it a batch; many short or empty records end it, too
 enum { WINDOW_ITEMS = 1024, WINDOW_BYTES = 64 << 20 };
+enum { FIRST_TOKENS = 512, LEAST_TOKENS = 64, LEAST_MS = 100, OF_ALL = 20 }; // of a window; its part of the time so far
 
 static void read_tokens(struct stream * s, struct item * it) {
     const double t = now_ms();
@@ -23,7 +24,7 @@ static enum input_state fill_window(struct stream * s) {
     struct window * w = &s->window;
     const int64_t from = s->in.n_bytes;
     int64_t n_tokens = 0;
-    while (w->n_items < WINDOW_ITEMS && n_tokens < s->o->batch_tokens && s->in.n_bytes - from < WINDOW_BYTES) {
+    while (w->n_items < WINDOW_ITEMS && n_tokens < s->window_tokens && s->in.n_bytes - from < WINDOW_BYTES) {
         const bool first = w->n_items == 0;
         struct item * it = window_add(w);
         if (!it) fatal(s->program, "out of memory");
@@ -78,6 +79,20 @@ static bool emit_window(struct stream * s) {
     return good;
 }
 
+// how large the next window is, after one of n_tokens that took ms
+static void size_window(struct stream * s, int64_t n_tokens, double ms) {
+    const double so_far = (now_ms() - s->t_first) / OF_ALL, want = so_far > LEAST_MS ? so_far : LEAST_MS;
+    const double n = ms > 0 ? (double) n_tokens * want / ms : s->o->batch_tokens;
+    s->window_tokens = n > s->o->batch_tokens ? s->o->batch_tokens : n < LEAST_TOKENS ? LEAST_TOKENS : (int64_t) n;
+    if (s->window_tokens > s->o->batch_tokens) s->window_tokens = s->o->batch_tokens;
+}
+
+static int64_t tokens_of(const struct window * w) {
+    int64_t n = 0;
+    for (int i = 0; i < w->n_items; i++) n += w->items[i].n_tokens;
+    return n;
+}
+
 static void show_progress(const struct stream * s) {
     const struct report * r = &s->report;
     progress_records(r->n_done + r->n_failed, s->in.size > 0 ? (double) r->done_bytes / (double) s->in.size : -1);
@@ -97,8 +112,12 @@ static void open_all(struct stream * s) {
     for (int i = 0; i < s->in.o.n_names && s->in.o.from == FROM_FILES; i++)
         if (same_file(s->in.o.names[i], s->o->out))
             usage_error(s->program, "-o %s is one of the files to read", s->o->out);
-    const int64_t keep = s->o->resume ? resume_read(&s->resume, s->program, s->o->resume) : -1;
-    if (sink_open(&s->out, s->o->out, keep, &err) != MRA_OK) fatal(s->program, "%s", err.msg);
+    fingerprint_make(&s->fingerprint, s->program, s->o);
+    if (s->o->resume) fingerprint_check(&s->fingerprint, s->program, s->o);
+    if (sink_open(&s->out, s->o->out, &err) != MRA_OK) fatal(s->program, "%s", err.msg); // others can no longer write
+    const int64_t keep = s->o->resume ? resume_read(&s->resume, s->program, s->o->resume) : 0;
+    if (!fingerprint_write(&s->fingerprint) && s->o->resume) fatal(s->program, "cannot write %s", s->fingerprint.path);
+    if (sink_start(&s->out, keep, &err) != MRA_OK) fatal(s->program, "%s", err.msg);
 }
 
 static int finish(struct stream * s, bool failed) {
@@ -114,6 +133,8 @@ static int finish(struct stream * s, bool failed) {
     input_close(&s->in);
     window_free(&s->window);
     resume_free(&s->resume);
+    if (!failed && !interrupted() && !s->o->resume) fingerprint_remove(&s->fingerprint);
+    fingerprint_free(&s->fingerprint);
     engine_close(&s->engine);
     return failed ? 1 : report_exit_code(&s->report);
 }
@@ -124,13 +145,17 @@ int stream_run(struct stream * s) {
     if (s->on.begin) s->on.begin(s);
     show_progress(s);
     bool failed = s->out.error != 0;
+    s->t_first = now_ms();
+    s->window_tokens = s->on.collect && s->o->batch_tokens > FIRST_TOKENS ? FIRST_TOKENS : s->o->batch_tokens;
     for (enum input_state st = INPUT_RECORD; st == INPUT_RECORD && !failed && !interrupted();) {
         st = fill_window(s);
         if (st == INPUT_FAILED && !interrupted()) failed = true;
+        const double t = now_ms();
         if (s->on.collect) stream_encode(s);
         else
             for (int i = 0; i < s->window.n_items; i++) s->window.items[i].done = true;
         const bool good = emit_window(s);
+        if (s->on.collect && s->window.n_items > 0) size_window(s, tokens_of(&s->window), now_ms() - t);
         window_clear(&s->window);
         if (!good) break; // sink_close says why, and whether that is a failure
         show_progress(s);

@@ -1,7 +1,9 @@
 // Records in, a window of them tokenized and computed, results out in the order of the input. Memory is bounded by the
-// window - about one batch of tokens - and by the longest text, not by the input.
+// window - at most about one batch of tokens - and by the longest text, not by the input. Windows begin small and take
+// a twentieth of the time so far at most, a tenth of a second at least: what is lost when a run is killed is as much.
 #pragma once
 
+#include "fingerprint.h"
 #include "report.h"
 #include "resume.h"
 #include "sink.h"
@@ -33,7 +35,10 @@ struct stream {
     struct engine engine;
     struct input in;
     struct resume resume;
+    struct fingerprint fingerprint;
     struct window window;
+    int64_t window_tokens; // that the next window ends with
+    double t_first;        // when the first one began, ms
     struct report report;
     struct sink out;
 };

@@ -1,9 +1,12 @@
 // Making and freeing contexts. ggml's CPU functions come from its registry: they may live in a library of their own.
 #include "context.h"
 #include "attention.h"
+#include "machine.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { SMALL_PIECES = 1 << 20 }; // what ggml takes here and there
 
 struct mra_context_params mra_context_params_default(void) {
     return (struct mra_context_params) {
@@ -28,6 +31,19 @@ static void start_threads(struct mra_context * ctx, ggml_backend_t cpu) {
     p.poll = 1; // idle threads soon sleep: there may be other contexts
     ctx->threads = new_pool(&p);
     if (ctx->threads) set_pool(cpu, ctx->threads);
+}
+
+void mra_context_choose_threads(struct mra_context * ctx) {
+    typedef void (*set_t)(ggml_backend_t, struct ggml_threadpool *);
+    const int n = ctx->shares ? mra_threads_share(ctx->params.n_threads) : ctx->params.n_threads;
+    if (n == ctx->n_threads) return;
+    ggml_backend_t cpu = ctx->backends[ctx->n_backends - 1];
+    ggml_backend_set_n_threads_t set_n = (ggml_backend_set_n_threads_t) cpu_function(cpu, "ggml_backend_set_n_threads");
+    set_t set_pool = (set_t) cpu_function(cpu, "ggml_backend_cpu_set_threadpool");
+    if (set_n) set_n(cpu, n);
+    // one thread needs no pool, and would wake all of it for nothing
+    if (ctx->threads && (n == 1) != (ctx->n_threads == 1)) set_pool(cpu, n == 1 ? NULL : ctx->threads);
+    ctx->n_threads = n;
 }
 
 // ggml's CPU backend asks params.stop behind every node
@@ -60,7 +76,6 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
     }
     if (p->on_weight && p->profile) return mra_fail(err, MRA_ERR_ARG, "on_weight and profile exclude each other");
     if (p->on_weight) p->ggml_dense = true;
-    if (p->n_threads == 0) p->n_threads = mra_cpu_count();
     if (p->n_batch == 0) p->n_batch = MRA_DEFAULT_BATCH;
     if (p->n_ffn_rows == 0) p->n_ffn_rows = MRA_DEFAULT_FFN_ROWS;
     return MRA_OK;
@@ -90,7 +105,11 @@ struct mra_context * mra_context_new(
         return NULL;
     }
     ctx->model = model;
+    ctx->shares = p.n_threads == 0;
+    if (ctx->shares) p.n_threads = mra_cpu_count("");
+    ctx->n_threads = p.n_threads;
     ctx->params = p;
+    if (mra_memory_probe(SMALL_PIECES, err) != MRA_OK) goto fail;
     ggml_backend_dev_t cpu = mra_device_find(NULL, err), devs[2] = { model->dev, cpu };
     if (!cpu) goto fail;
     if (p.on_weight && model->dev != cpu) {
@@ -109,6 +128,7 @@ struct mra_context * mra_context_new(
             backend, &ctx->no_companion); // without it our nodes run on the CPU, and ggml copies
         if (ctx->companion) ctx->backends[ctx->n_backends++] = ctx->companion;
     }
+    if (mra_threads_probe(p.n_threads - 1, err) != MRA_OK) goto fail;
     start_threads(ctx, ctx->backends[ctx->n_backends - 1]);
     set_stop(ctx, ctx->backends[ctx->n_backends - 1]);
     return ctx;
@@ -119,6 +139,7 @@ fail:
 
 void mra_context_free(struct mra_context * ctx) {
     if (!ctx) return;
+    mra_threads_forget(&ctx->at_work);
     if (ctx->sched) ggml_backend_sched_free(ctx->sched);
     stop_threads(ctx);
     for (int i = ctx->n_backends - 1; i >= 0; i--) ggml_backend_free(ctx->backends[i]); // a companion before its device
@@ -180,10 +201,21 @@ static bool on_product(struct ggml_tensor * t, bool ask, void * user) {
     return ask ? wanted : true;
 }
 
+static void drop_sched(struct mra_context * ctx) {
+    if (ctx->sched) ggml_backend_sched_free(ctx->sched);
+    ctx->sched = NULL;
+    ctx->sched_size = 0;
+}
+
 enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra_error * err) {
     if (n > ctx->sched_size) {
-        if (ctx->sched) ggml_backend_sched_free(ctx->sched);
-        ctx->sched_size = n + n / 4;
+        drop_sched(ctx);
+        // per node a pointer in tables, and for the inputs of splits up to 60 tensors: so ggml's scheduler counts
+        const size_t size = n + n / 4;
+        const enum mra_status st = mra_memory_probe(
+            size * (60 * sizeof(struct ggml_tensor) + 2048) + SMALL_PIECES, err);
+        if (st != MRA_OK) return st;
+        ctx->sched_size = size;
         ctx->sched = ggml_backend_sched_new(ctx->backends, NULL, ctx->n_backends, ctx->sched_size, false, false);
         if (!ctx->sched) {
             ctx->sched_size = 0;
@@ -194,6 +226,44 @@ enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra
     }
     ggml_backend_sched_reset(ctx->sched);
     return MRA_OK;
+}
+
+static size_t graph_bytes(const struct mra_context * ctx) {
+    size_t n = 0;
+    for (int i = 0; i < ctx->n_backends; i++) n += ggml_backend_sched_get_buffer_size(ctx->sched, ctx->backends[i]);
+    return n;
+}
+
+// whether n bytes of activations, of which `have` are there, may be taken
+static enum mra_status check_limit(
+    const struct mra_context * ctx, size_t n, size_t have, int n_tokens, struct mra_error * err) {
+    const size_t others = ctx->out_cap + ctx->ints_cap + ctx->rows_cap;
+    const bool given = ctx->params.max_bytes != 0;
+    if (!given && n <= have) return MRA_OK;
+    const size_t most = given ? ctx->params.max_bytes : mra_memory_free(""), need = given ? n + others : n - have;
+    if (need <= most) return MRA_OK;
+    return mra_fail(err, MRA_ERR_MEMORY, "%d tokens need %.1f MB of memory, %s %.1f MB", n_tokens, (double) need / 1e6,
+        given ? "the limit is" : "free are", (double) most / 1e6);
+}
+
+enum mra_status mra_context_reserve_graph(
+    struct mra_context * ctx, struct ggml_cgraph * gf, int n_tokens, struct mra_error * err) {
+    enum mra_status st = mra_memory_probe(SMALL_PIECES, err);
+    if (st != MRA_OK) return st;
+    if (ctx->n_backends == 1) { // elsewhere a graph can be planned only once, and its memory is the device's
+        size_t need[1];
+        const size_t have = graph_bytes(ctx);
+        ggml_backend_sched_reserve_size(ctx->sched, gf, need);
+        st = check_limit(ctx, need[0], have, n_tokens, err);
+        if (st != MRA_OK) return st;
+        if (need[0] > 0 && graph_bytes(ctx) >= need[0]) { // what it has is enough; else measuring dropped it
+            ggml_backend_sched_reset(ctx->sched);
+            return MRA_OK;
+        }
+    }
+    if (ggml_backend_sched_reserve(ctx->sched, gf)) return MRA_OK;
+    drop_sched(ctx); // it believes to have what it did not get
+    return mra_fail(err, MRA_ERR_MEMORY, "no memory for the activations of %d tokens", n_tokens);
 }
 
 const char * mra_context_note(const struct mra_context * ctx) { return ctx ? ctx->no_companion.msg : ""; }

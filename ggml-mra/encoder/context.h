@@ -3,6 +3,7 @@
 
 #include "ggml-mra-backend.h"
 #include "graph.h"
+#include "threads.h"
 
 struct mra_context {
     const struct mra_model * model;
@@ -13,7 +14,11 @@ struct mra_context {
     ggml_backend_t companion;      // one of them, or NULL
     struct mra_error no_companion; // why, or ""
     int n_backends;
-    struct ggml_threadpool * threads;
+    struct ggml_threadpool *
+        threads; // params.n_threads of them, asleep between graphs; NULL: one, or graphs start them
+    bool shares; // the CPUs with other contexts
+    struct mra_threads_user at_work;
+    int n_threads; // of the next graph
     ggml_backend_sched_t sched;
     size_t sched_size;              // nodes it was made for
     const struct mra_graph * graph; // being computed
@@ -30,8 +35,17 @@ struct mra_context {
     size_t out_cap;
 };
 
+// how many threads the next graph gets; before it is built
+void mra_context_choose_threads(struct mra_context * ctx);
+
 // grows *p to at least n bytes; contents are not kept
 enum mra_status mra_context_reserve(void ** p, size_t * cap, size_t n, struct mra_error * err);
 
 // the scheduler, able to hold n nodes and leafs, empty
 enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra_error * err);
+
+// Memory for gf's tensors, as far as params.max_bytes and the machine allow it: measured, then taken, so that
+// ggml_backend_sched_alloc_graph cannot fail behind it. The scheduler is empty again; of several backends gf is used
+// up.
+enum mra_status mra_context_reserve_graph(
+    struct mra_context * ctx, struct ggml_cgraph * gf, int n_tokens, struct mra_error * err);

@@ -1,10 +1,8 @@
-// Devices by name, CPUs by count, and the clock.
+// Devices by name, and the clock.
 #include "model.h"
 
-#include <sched.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 static ggml_backend_dev_t cuda_device(struct mra_error * err) {
     ggml_backend_reg_t reg = ggml_backend_reg_by_name("CUDA");
@@ -29,16 +27,6 @@ ggml_backend_dev_t mra_device_find(const char * name, struct mra_error * err) {
     }
     if (!dev) mra_fail(err, MRA_ERR_DEVICE, "no device '%.60s' in this build", name ? name : "cpu");
     return dev;
-}
-
-int mra_cpu_count(void) {
-    long n = 0;
-#if defined(__linux__)
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof(set), &set) == 0) n = CPU_COUNT(&set);
-#endif
-    if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n > GGML_MAX_N_THREADS ? GGML_MAX_N_THREADS : (int) n;
 }
 
 double mra_now_ms(void) { return (double) ggml_time_us() * 1e-3; }

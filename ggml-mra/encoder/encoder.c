@@ -117,16 +117,21 @@ static enum mra_status run(struct mra_job * j, struct mra_error * err) {
     const struct mra_context_params * params = &j->ctx->params;
     const struct mra_attn_params approximate = mra_attention_approximate(j->ctx->model, params),
                                  exact = mra_attention_exact(j->ctx->model, params);
+    int64_t most_tokens = params->n_batch; // of a pass with several sequences: less where there is no memory for it
     for (int a = 0, b; a < j->n_order; a = b) {
         const bool is_exact = a < j->n_exact;
         const struct mra_attn_params * attn = is_exact ? &exact : &approximate;
         const int end = is_exact ? j->n_exact : j->n_order, most = attn->frame == MRA_FRAME_SQUARE ? MAX_SQUARE : end;
         int64_t n_tokens = j->seqs[j->order[a]].n;
-        for (b = a + 1; b < end && b - a < most && n_tokens + j->seqs[j->order[b]].n <= params->n_batch; b++)
+        for (b = a + 1; b < end && b - a < most && n_tokens + j->seqs[j->order[b]].n <= most_tokens; b++)
             n_tokens += j->seqs[j->order[b]].n;
         if (params->stop && params->stop(params->stop_user)) return mra_fail(err, MRA_ERR_STOPPED, "stopped");
-        const enum mra_status st = mra_pass_run(j, a, b, attn, err);
-        if (st != MRA_OK) return st;
+        enum mra_status st = mra_gguf_recheck(&j->ctx->model->file, err);
+        if (st == MRA_OK) st = mra_pass_run(j, a, b, attn, err);
+        if (st == MRA_ERR_MEMORY && b - a > 1) {
+            most_tokens = n_tokens / 2;
+            b = a;
+        } else if (st != MRA_OK) return st;
     }
     return MRA_OK;
 }
@@ -164,6 +169,7 @@ static enum mra_status encode(struct mra_job * j, struct mra_result * result, st
     ctx->stats.output_bytes = (size_t) (n_rows * j->n_dims) * sizeof(float);
     st = mra_context_reserve((void **) &ctx->out, &ctx->out_cap, ctx->stats.output_bytes, err);
     if (st == MRA_OK) st = run(j, err);
+    if (st == MRA_OK) st = mra_gguf_recheck(&ctx->model->file, err); // what was computed is of the weights as loaded
     if (st != MRA_OK) return st;
     const bool normalize = j->want->normalize ? j->want->normalize > 0 : info->normalize;
     if (pooled && normalize) normalize_rows(ctx->out, n_rows, j->n_dims);
@@ -190,7 +196,9 @@ enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs
     if (!j.first_row) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
     j.order = (int *) (j.first_row + n_seq);
     j.start = (int32_t *) (j.order + n_seq);
+    mra_threads_enter(&ctx->at_work);
     st = encode(&j, result, err);
+    mra_threads_leave(&ctx->at_work);
     free(j.first_row);
     ctx->stats.total_ms = mra_now_ms() - t0;
     return st;

@@ -202,7 +202,7 @@ static enum mra_status check_tensors(
     return MRA_OK;
 }
 
-enum mra_status mra_gguf_check(const void * data, size_t size, struct mra_error * err) {
+enum mra_status mra_gguf_check(const void * data, size_t size, size_t * n_header, struct mra_error * err) {
     struct cursor c = { data, size, 0, true };
     const uint8_t * magic = take(&c, 4);
     if (!magic || memcmp(magic, "GGUF", 4) != 0) return mra_fail(err, MRA_ERR_FORMAT, "not a GGUF file");
@@ -221,5 +221,6 @@ enum mra_status mra_gguf_check(const void * data, size_t size, struct mra_error 
     enum mra_status st = check_keys(&c, names, n_kv, &align, err);
     if (st == MRA_OK) st = check_tensors(&c, names, n_tensors, align, err);
     free(names);
+    *n_header = c.at;
     return st;
 }

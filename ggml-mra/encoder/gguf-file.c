@@ -1,40 +1,82 @@
-// Mapping a GGUF file and reading its keys.
+// Mapping or reading a GGUF file, and its keys.
 #include "gguf-file.h"
+#include "machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum mra_status map_file(struct mra_gguf * f, const char * path, struct mra_error * err) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+// size bytes of fd -> memory of our own, aligned as ggml wants its buffers
+static enum mra_status read_all(struct mra_gguf * f, int fd, size_t size, struct mra_error * err) {
+    const size_t free_bytes = mra_memory_free("");
+    if (size > free_bytes) {
+        return mra_fail(err, MRA_ERR_MEMORY, "%.1f MB to read, %.1f MB of memory are free", (double) size / 1e6,
+            (double) free_bytes / 1e6);
+    }
+    if (posix_memalign(&f->data, 64, size) != 0) {
+        f->data = NULL;
+        return mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes", size);
+    }
+    f->size = size;
+    for (size_t done = 0; done < size;) {
+        const ssize_t n = read(fd, (char *) f->data + done, size - done);
+        if (n == 0) return mra_fail(err, MRA_ERR_IO, "was cut off while it was read: %zu of %zu bytes", done, size);
+        if (n > 0) done += (size_t) n;
+        else if (errno != EINTR) return mra_fail(err, MRA_ERR_IO, "%s", strerror(errno));
+    }
+    return MRA_OK;
+}
+
+static enum mra_status map_all(struct mra_gguf * f, int fd, const struct stat * st, struct mra_error * err) {
+    void * p = mmap(NULL, (size_t) st->st_size, PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED)
+        return mra_fail(err, errno == ENOMEM ? MRA_ERR_MEMORY : MRA_ERR_IO, "cannot be mapped: %s", strerror(errno));
+    f->data = p;
+    f->size = (size_t) st->st_size;
+    f->mapped = true;
+    f->fd = fd;
+    f->mtime[0] = st->st_mtim.tv_sec;
+    f->mtime[1] = st->st_mtim.tv_nsec;
+    return MRA_OK;
+}
+
+static enum mra_status open_file(struct mra_gguf * f, const char * path, bool no_mmap, struct mra_error * err) {
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe without a writer must not wait for one
     if (fd < 0) return mra_fail(err, MRA_ERR_IO, "%s", strerror(errno));
     struct stat st;
-    enum mra_status ret = MRA_OK;
+    enum mra_status ret;
     if (fstat(fd, &st) != 0) ret = mra_fail(err, MRA_ERR_IO, "%s", strerror(errno));
     else if (S_ISDIR(st.st_mode)) ret = mra_fail(err, MRA_ERR_IO, "is a directory");
     else if (!S_ISREG(st.st_mode)) ret = mra_fail(err, MRA_ERR_IO, "is not a regular file");
     else if (st.st_size == 0) ret = mra_fail(err, MRA_ERR_FORMAT, "the file is empty");
-    if (ret == MRA_OK) {
-        void * p = mmap(NULL, (size_t) st.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED) {
-            ret = mra_fail(err, MRA_ERR_IO, "cannot be mapped: %s", strerror(errno));
-        } else {
-            f->data = p;
-            f->size = (size_t) st.st_size;
-        }
-    }
-    close(fd);
+    else if (no_mmap) ret = read_all(f, fd, (size_t) st.st_size, err);
+    else ret = map_all(f, fd, &st, err);
+    if (!f->mapped) close(fd);
     return ret;
 }
 
-enum mra_status mra_gguf_open(struct mra_gguf * f, const char * path, struct mra_error * err) {
+enum mra_status mra_gguf_recheck(const struct mra_gguf * f, struct mra_error * err) {
+    struct stat st;
+    if (!f->mapped) return MRA_OK;
+    if (fstat(f->fd, &st) != 0) return mra_fail(err, MRA_ERR_IO, "the model's file: %s", strerror(errno));
+    if ((size_t) st.st_size == f->size && st.st_mtim.tv_sec == f->mtime[0] && st.st_mtim.tv_nsec == f->mtime[1])
+        return MRA_OK;
+    return mra_fail(err, MRA_ERR_IO, "the model's file was changed while it is in use: %zu bytes, now %lld%s", f->size,
+        (long long) st.st_size, (size_t) st.st_size == f->size ? ", written again" : "");
+}
+
+enum mra_status mra_gguf_open(struct mra_gguf * f, const char * path, bool no_mmap, struct mra_error * err) {
     *f = (struct mra_gguf) { 0 };
-    enum mra_status st = map_file(f, path, err);
-    if (st == MRA_OK) st = mra_gguf_check(f->data, f->size, err);
+    enum mra_status st = open_file(f, path, no_mmap, err);
+    size_t n_header;
+    if (st == MRA_OK) st = mra_gguf_check(f->data, f->size, &n_header, err);
+    // ggml's reader, which throws without memory, keeps a string of 8 bytes and more in up to 64, some of them twice
+    if (st == MRA_OK) st = mra_memory_probe(16 * n_header + (1 << 20), err);
     if (st == MRA_OK) {
         f->gguf = gguf_init_from_buffer(
             f->data, f->size, (struct gguf_init_params) { .no_alloc = true, .ctx = &f->meta });
@@ -45,8 +87,12 @@ enum mra_status mra_gguf_open(struct mra_gguf * f, const char * path, struct mra
 }
 
 void mra_gguf_unmap(struct mra_gguf * f) {
-    if (f->data) munmap(f->data, f->size);
+    if (f->mapped) {
+        munmap(f->data, f->size);
+        close(f->fd);
+    } else free(f->data);
     f->data = NULL;
+    f->mapped = false;
 }
 
 void mra_gguf_close(struct mra_gguf * f) {

@@ -1,4 +1,5 @@
 // Loading: keys -> sizes and settings, tensors -> weights, each checked against what the keys promise.
+#include "machine.h"
 #include "model.h"
 
 #include <math.h>
@@ -295,11 +296,16 @@ static enum mra_status load_vocab(struct mra_model * m, struct mra_error * err) 
 
 // ---- memory ----
 
-// CPU: tensors point into the mapping. Elsewhere, or where the file's alignment is too small: copied.
-static enum mra_status place_weights(struct mra_model * m, bool no_mmap, struct mra_error * err) {
+// CPU: tensors point into the file's bytes. Elsewhere, or where the file's alignment is too small: copied.
+static enum mra_status place_weights(struct mra_model * m, struct mra_error * err) {
     ggml_backend_buffer_type_t buft = ggml_backend_dev_buffer_type(m->dev);
-    const bool in_place = !no_mmap && ggml_backend_dev_type(m->dev) == GGML_BACKEND_DEVICE_TYPE_CPU &&
+    const bool in_place = ggml_backend_dev_type(m->dev) == GGML_BACKEND_DEVICE_TYPE_CPU &&
         gguf_get_alignment(m->file.gguf) % 32 == 0;
+    const size_t free_bytes = !in_place && ggml_backend_buft_is_host(buft) ? mra_memory_free("") : SIZE_MAX;
+    if (m->file.size > free_bytes) {
+        return mra_fail(err, MRA_ERR_MEMORY, "%.1f MB of weights to copy, %.1f MB of memory are free",
+            (double) m->file.size / 1e6, (double) free_bytes / 1e6);
+    }
     m->buffer = in_place ? ggml_backend_cpu_buffer_from_ptr(m->file.data, m->file.size)
                          : ggml_backend_alloc_ctx_tensors_from_buft(m->file.meta, buft);
     if (!m->buffer) return mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes of weights", m->file.size);
@@ -321,14 +327,14 @@ static enum mra_status load(
     m->labels_id = -1;
     m->dev = mra_device_find(params ? params->device : NULL, err);
     if (!m->dev) return MRA_ERR_DEVICE;
-    TRY(mra_gguf_open(&m->file, path, err));
+    TRY(mra_gguf_open(&m->file, path, params && params->no_mmap, err));
     TRY(load_sizes(m, err));
     TRY(load_settings(m, err));
     TRY(load_prompts(m, err));
     TRY(load_tensors(m, err));
     TRY(load_vocab(m, err));
     m->info.device = ggml_backend_dev_name(m->dev);
-    return place_weights(m, params && params->no_mmap, err);
+    return place_weights(m, err);
 }
 
 struct mra_model * mra_model_load(const char * path, const struct mra_model_params * params, struct mra_error * err) {

@@ -49,5 +49,4 @@ struct mra_tokenizer * mra_tokenizer_from_gguf(const struct mra_gguf * f, int64_
 // device.c
 ggml_backend_dev_t mra_device_find(
     const char * name, struct mra_error * err); // NULL or "cpu", "cuda", "gpu", or ggml's name
-int mra_cpu_count(void);                        // that this process may use
 double mra_now_ms(void);

@@ -86,6 +86,13 @@ static enum mra_status compute_graph(struct mra_context * ctx, struct pass * p, 
         *why ? why : ggml_status_to_string(st));
 }
 
+static enum mra_status build(
+    struct mra_context * ctx, struct pass * p, struct ggml_context * gctx, struct mra_error * err) {
+    const enum mra_status st = mra_graph_build(&p->graph, gctx, ctx->model, &p->shape, err);
+    if (st == MRA_OK && ctx->companion) ggml_backend_mra_pin(ctx->sched, p->graph.gf, ctx->companion);
+    return st;
+}
+
 static enum mra_status compute(struct mra_context * ctx, struct pass * p, struct mra_error * err) {
     const double t0 = mra_now_ms();
     const size_t size = mra_graph_size(ctx->model, &p->shape),
@@ -98,14 +105,19 @@ static enum mra_status compute(struct mra_context * ctx, struct pass * p, struct
     struct ggml_context * gctx = ggml_init(
         (struct ggml_init_params) { .mem_size = bytes, .mem_buffer = (char *) ctx->meta + n_ends, .no_alloc = true });
     if (!gctx) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
-    st = mra_graph_build(&p->graph, gctx, ctx->model, &p->shape, err);
-    if (st == MRA_OK && ctx->companion) ggml_backend_mra_pin(ctx->sched, p->graph.gf, ctx->companion);
+    st = build(ctx, p, gctx, err);
+    if (st == MRA_OK) st = mra_context_reserve_graph(ctx, p->graph.gf, p->shape.n_tokens, err);
+    if (st == MRA_OK && ctx->n_backends > 1) {
+        ggml_reset(gctx);
+        st = build(ctx, p, gctx, err);
+    }
     if (st == MRA_OK && !ggml_backend_sched_alloc_graph(ctx->sched, p->graph.gf))
         st = mra_fail(err, MRA_ERR_MEMORY, "no memory for the activations of %d tokens", p->shape.n_tokens);
     ctx->stats.build_ms += mra_now_ms() - t0;
     if (st == MRA_OK) st = compute_graph(ctx, p, err);
     size_t used = 0;
-    for (int i = 0; i < ctx->n_backends; i++) used += ggml_backend_sched_get_buffer_size(ctx->sched, ctx->backends[i]);
+    for (int i = 0; i < ctx->n_backends && ctx->sched; i++)
+        used += ggml_backend_sched_get_buffer_size(ctx->sched, ctx->backends[i]);
     if (used > ctx->stats.compute_bytes) ctx->stats.compute_bytes = used;
     ggml_free(gctx); // the tensors stay in ctx->meta until the next pass
     return st;
@@ -176,7 +188,10 @@ enum mra_status mra_pass_run(
     struct mra_job * j, int a, int b, const struct mra_attn_params * attn, struct mra_error * err) {
     struct mra_context * ctx = j->ctx;
     struct pass p = { .a = a, .b = b };
+    mra_context_choose_threads(ctx);
+    ctx->stats.n_threads = ctx->n_threads;
     p.shape.attn = *attn;
+    p.shape.attn.n_threads = ctx->n_threads;
     p.shape.n_ffn_rows = ctx->params.n_ffn_rows;
     p.shape.dense = !ctx->params.ggml_dense && ctx->n_backends == 1; // the model is in the CPU's memory
     p.shape.head = j->want->kind == MRA_OUTPUT_CLASS ? MRA_HEAD_CLASS

@@ -1,5 +1,6 @@
 // mra_quantize: every weight matrix dequantized to f32 and quantized by ggml, a block of rows per task; the rest
 // copied.
+#include "machine.h"
 #include "model.h"
 
 #include <errno.h>
@@ -255,7 +256,7 @@ static enum mra_status copy_importance(
 static enum mra_status read_imatrix(const char * path, struct plan * plan, int n, struct mra_error * err) {
     struct mra_gguf m;
     struct mra_error e = { 0 };
-    enum mra_status st = mra_gguf_open(&m, path, &e);
+    enum mra_status st = mra_gguf_open(&m, path, false, &e);
     const bool is_one = st == MRA_OK && gguf_find_key(m.gguf, "mra.imatrix.tokens") >= 0;
     if (st == MRA_OK && !is_one) st = mra_fail(&e, MRA_ERR_FORMAT, "not made by mra-calibrate");
     int found = 0;
@@ -316,7 +317,7 @@ static enum mra_status write_file(struct writer * w, const struct mra_gguf * f, 
         gguf_get_meta_data(g, meta);
         st = write_bytes(w, meta, n_meta, align, err);
     }
-    const int n_threads = q->n_threads > 0 ? q->n_threads : mra_cpu_count();
+    const int n_threads = q->n_threads > 0 ? q->n_threads : mra_cpu_count("");
     for (int i = 0; i < n && st == MRA_OK; i++) {
         st = write_tensor(w, f, &plan[i], buf, align, n_threads, err);
         count(r, &plan[i]);
@@ -341,7 +342,7 @@ enum mra_status mra_quantize(const char * in_path, const char * out_path, const 
     struct mra_quantize_result r = { 0 };
     struct writer w = { 0 };
     struct plan * plan = NULL;
-    enum mra_status st = mra_gguf_open(&f, in_path, &e);
+    enum mra_status st = mra_gguf_open(&f, in_path, params->no_mmap, &e);
     const int n = st == MRA_OK ? (int) gguf_get_n_tensors(f.gguf) : 0;
     if (st == MRA_OK && n == 0) st = mra_fail(&e, MRA_ERR_FORMAT, "no tensors");
     if (st == MRA_OK) {
@@ -357,6 +358,7 @@ enum mra_status mra_quantize(const char * in_path, const char * out_path, const 
     if (st != MRA_OK) goto done;
     st = writer_open(&w, in_path, out_path, err);
     if (st == MRA_OK) st = write_file(&w, &f, plan, n, params, &r, err);
+    if (st == MRA_OK) st = mra_gguf_recheck(&f, err);
     st = writer_close(&w, st, err);
     if (st == MRA_OK && result) *result = r;
 done:

@@ -14,8 +14,8 @@
 //     mra_context_free(ctx);
 //     mra_model_free(model);
 //
-// A model does not change after loading: any number of threads may use it, each with a context of its own. Free
-// contexts first.
+// A model does not change after loading: any number of threads may use it, each with a context of its own; they share
+// the CPUs. Free contexts first.
 #pragma once
 
 #include "ggml-mra.h"
@@ -46,7 +46,7 @@ enum mra_problem {
 struct mra_model_params {
     const char * device; // NULL or "cpu"; "cuda": the first one of ggml's CUDA backend; "gpu": the first of any; or a
                          // name of ggml's, such as "CUDA1". MRA_ERR_DEVICE: there is none
-    bool no_mmap;        // CPU: copy the weights instead of using the file in place (it may then be changed or deleted)
+    bool no_mmap;        // CPU: read the file instead of using it in place (it may then be changed or deleted)
 };
 
 struct mra_model_info {        // strings belong to the model
@@ -114,12 +114,17 @@ enum mra_attention_type {
 };
 
 struct mra_context_params {
-    int n_threads; // 0: as many as this process may use
+    // 0: as many as this process may use, shared evenly with the other contexts that compute at the same time: one
+    // context per thread of a program is as fast as it can be. Else so many, whatever others do.
+    int n_threads;
     enum mra_attention attention;
     enum mra_attention_type attention_type;
     struct mra_attn_params attn; // default: columns, budget 1/8. Its type does not count: attention_type does
-    int n_batch;     // most tokens of a pass, in whole sequences, one at least. Bounds the memory. 0: MRA_DEFAULT_BATCH
-    int n_ffn_rows;  // tokens whose feed-forward part is computed at a time; 0: MRA_DEFAULT_FFN_ROWS
+    int n_batch;    // most tokens of a pass, in whole sequences, one at least. Bounds the memory. 0: MRA_DEFAULT_BATCH
+    int n_ffn_rows; // tokens whose feed-forward part is computed at a time; 0: MRA_DEFAULT_FFN_ROWS
+    // Most bytes of a pass and its result. Passes become smaller than n_batch where that helps; a sequence that needs
+    // more than this fails with MRA_ERR_MEMORY before it is computed. 0: what the machine has free when it is needed
+    size_t max_bytes;
     bool profile;    // times by part of the model and by operator (costs a little)
     bool ggml_dense; // dense layers and norms by ggml's own operators: slower, for comparison
     // Called on the thread of mra_encode: before each pass, and on the CPU behind each node of its graph. true ends
@@ -219,6 +224,7 @@ struct mra_op_time {
 struct mra_stats { // of the last mra_encode
     int64_t n_tokens;
     int n_graphs;
+    int n_threads; // of the last pass
     double build_ms, compute_ms, total_ms;
     double part_ms[MRA_PART_COUNT]; // with params.profile
     int n_ops;                      // the same time by operator, with params.profile
@@ -237,6 +243,7 @@ struct mra_quantize_params {
     // A GGUF file with an F32 tensor for each weight matrix, of its name: how much an error in each column matters, the
     // mean square of what it is multiplied with. Matrices that are not in it count all columns alike. May be NULL
     const char * imatrix;
+    bool no_mmap; // read the file instead of mapping it: it may then be changed meanwhile
     // called after each tensor, also when it is copied; fallback: it does not fit `type`'s rows and got `to` instead.
     // May be NULL
     void (*progress)(
