@@ -96,3 +96,9 @@ int dense_tables(const struct mra_kernels ** out, int max);
 int int8_tables(const struct mra_kernels ** out, const struct mra_kernels ** ref, int max);
 // what the integers of k may be off by, relative to floats: `bytes`, or a tenth with 12 bits
 double int8_tolerance(const struct mra_kernels * k, double bytes);
+
+// Kernels of attention in integers for a target that is a device: there the CPU must compute nothing. MRA_TEST_CUDA
+// only
+void int8_pack_nowhere(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1);
+uint32_t int8_attn_nowhere(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
+    const int32_t * idx, int n_idx, const float * state, void * scratch);

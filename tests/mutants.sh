@@ -209,17 +209,17 @@ test-errors |*.c *.h|if (x->ne[0] % K_MULTIPLE)|if (0)
 test-errors |*.c *.h|\!\! residual->ne[0] != *n|
 test-errors |*.c *.h|t->ne[0] != x->ne[0] \!\!|
 test-backend|backend.c|if (c->fork) ggml_backend_event_record(c->fork, c->peer);|if (c->fork) {}
-test-backend|backend.c|c->exec->fork(c->x, c->fork ? c->fork->context : NULL, &c->err)|c->exec->fork(c->x, NULL, &c->err)
+test-backend|backend.c|c->exec->fork(c->state, c->fork ? c->fork->context : NULL, &c->err)|c->exec->fork(c->state, NULL, &c->err)
 test-backend|backend.c|else         ggml_backend_synchronize(c->peer);|
 test-backend|backend.c|if (st == MRA_OK && c->join) ggml_backend_event_wait(c->peer, c->join);|
-test-backend|backend.c|const enum mra_status st = c->exec->join(c->x, c->join ? c->join->context : NULL, &c->err);|const enum mra_status st = c->join ? c->exec->join(c->x, c->join->context, &c->err) : MRA_OK;
+test-backend|backend.c|const enum mra_status st = c->exec->join(c->state, c->join ? c->join->context : NULL, &c->err);|const enum mra_status st = c->join ? c->exec->join(c->state, c->join->context, &c->err) : MRA_OK;
 test-backend|backend.c|{ ggml_backend_synchronize(PEER(b)); }|{ (void) b; }
 test-backend|backend.c|{ ggml_backend_event_wait(PEER(b), e); }|{ (void) b; (void) e; }
 test-backend-choice|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
 test-backend-choice|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
 test-backend|backend.c|if (!mra_pack_is_foreign(t)) return|return
 test-backend|backend.c|ggml_backend_sched_get_tensor_backend(sched, t) \!\!|
-test-backend-choice|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
+test-backend-choice|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->state, t);|return c->exec->supports(c->state, t);
 test-backend|*.c *.h|if (mra_pack_is_foreign(dst)) {|if (0) {
 test-backend|backend.c|{ ggml_backend_event_record(e, PEER(b)); }|{ (void) b; (void) e; }
 test-errors |*.c *.h|if (k->ne[2] != v->ne[2]) return|if (0) return

@@ -261,6 +261,12 @@ static void head_pack(struct head * h) {
         kern->pack(a, j, j + 16 * a->g < a->n_k ? j + 16 * a->g : a->n_k, true, true);
 }
 
+static void head_free(struct head * h) {
+    const struct mra_pack * p = &h->a.pack;
+    void * all[] = { p->k, p->v, p->kp, p->k_range, p->k_mean, p->v_mean, h->scratch };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) free(all[i]);
+}
+
 // copies bit by bit; means and ranges of the blocks
 static void check_pack(const struct head * h) {
     const struct mra_attn_head * a = &h->a;
@@ -375,41 +381,46 @@ static void test_head(void) {
         attend(&mra_kernels_ref, &h, mode, h.out[1], cells, n_cell, g, state);
         check_out(&h, mode);
     }
-    struct mra_pack * p = &a->pack;
-    void * all_of[] = { p->k, p->v, p->kp, p->k_range, p->k_mean, p->v_mean, h.scratch };
-    for (size_t i = 0; i < sizeof(all_of) / sizeof(all_of[0]); i++) free(all_of[i]);
+    head_free(&h);
 }
 
-// all scores near -1e31: the softmax still chooses the largest
-static void test_below(void) {
-    enum { N = 40, D = 16 };
-    static float q[D], k[N * D], v[N * D], out[D];
-    for (int c = 0; c < N * D; c++) {
-        k[c] = 0;
-        v[c] = gauss();
-    }
-    q[0] = 1e16f;
+// All scores are far from 0, up to 1e31, and one is far above the others: its key gets all the weight, whether scores
+// are exact or of the block's mean query (columns that keep no key).
+static void test_far(void) {
+    enum { N = 40, D = 16, G = 16 };
+    static struct head h;
+    struct mra_attn_head * a = &h.a;
     const int best = pick(0, N - 1);
-    for (int j = 0; j < N; j++) k[j * D] = j == best ? -1e15f : -2e15f;
-    struct mra_attn_head a = { .q = { (char *) q, D * 4, MRA_F32 },
-        .k = { (char *) k, D * 4, MRA_F32 },
-        .v = { (char *) v, D * 4, MRA_F32 },
-        .pack = { .type = MRA_F32, .k = k, .v = v, .ldk = D, .ldv = D },
-        .n_q = 1,
+    const float far = (1 + fabsf(gauss())) * powf(10, (float) pick(3, 15)), sign = pick(0, 1) ? 1 : -1;
+    memset(h.q, 0, sizeof(h.q));
+    memset(h.k, 0, sizeof(h.k));
+    for (int c = 0; c < N * D; c++) h.v[c] = gauss();
+    for (int i = 0; i < MRA_QUERY_BLOCK; i++) h.q[i * D] = far;
+    for (int j = 0; j < N; j++) h.k[j * D] = sign * far * ((j == best) == (sign > 0) ? 2 : 1);
+    *a = (struct mra_attn_head) { .q = { (char *) h.q, D * 4, MRA_F32 },
+        .k = { (char *) h.k, D * 4, MRA_F32 },
+        .v = { (char *) h.v, D * 4, MRA_F32 },
+        .n_q = MRA_QUERY_BLOCK,
         .n_k = N,
         .d = D,
         .dv = D,
         .scale = 1,
-        .out = out,
-        .ld_out = D };
-    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_block_sparse_attn_scratch(D, D), 64));
-    for (int t = 0; t < 2; t++) {
-        const struct mra_kernels * table = t ? kern : &mra_kernels_ref;
-        table->block_sparse_attn(&a, 0, 1, NULL, 0, 0, NULL, scratch);
-        CHECK(memcmp(out, v + best * D, sizeof(out)) == 0, "%s: scores of -1e31 give %g, not %g", table->name,
-            (double) out[0], (double) v[best * D]);
+        .ld_out = D,
+        .g = G,
+        .m1 = (N + G - 1) / G,
+        .group = 8 };
+    head_pack(&h);
+    const size_t s1 = mra_block_sparse_attn_scratch(D, D), s2 = mra_columns_scratch(D, D, N, G, a->m1, a->m2, a->group);
+    h.n_scratch = MRA_ROUND_UP(s1 > s2 ? s1 : s2, 64);
+    h.scratch = aligned_alloc(64, h.n_scratch + CANARIES);
+    for (int t = 0; t < 4; t++) {
+        const struct mra_kernels * table = t % 2 ? kern : &mra_kernels_ref;
+        attend(table, &h, t / 2 ? 2 : 0, h.out[0], NULL, 0, 0, NULL);
+        CHECK(memcmp(h.out[0], h.v + best * D, D * sizeof(float)) == 0, "%s, %s: scores of %g give %g, not %g",
+            table->name, t / 2 ? "columns" : "exact", (double) (sign * far) * far, (double) h.out[0][0],
+            (double) h.v[best * D]);
     }
-    free(scratch);
+    head_free(&h);
 }
 
 int main(int argc, char ** argv) {
@@ -421,6 +432,6 @@ int main(int argc, char ** argv) {
     for (int i = 0; i < 10 * percent; i++) test_coarse_state();
     for (int i = 0; i < 10 * percent; i++) test_norm();
     for (int i = 0; i < 10 * percent; i++) test_head();
-    for (int i = 0; i < percent; i++) test_below();
+    for (int i = 0; i < percent; i++) test_far();
     return kern_summary("test-kernels-extreme");
 }

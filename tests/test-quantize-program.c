@@ -1,12 +1,11 @@
 // The program mra-quantize: options, names of types, what it prints, exit codes.
 #include "harness.h"
-#include "quantize-input.h"
+#include "quantize-files.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const char * program;
-static char tmp[] = "/tmp/test-quantize-program-XXXXXX", in[1100], out[1100], other[1100];
 
 // runs it with output and errors in `text`; returns the exit code
 static int run(char * text, size_t size, const char * args) {
@@ -44,11 +43,12 @@ static void check_names(void) {
         { "q8_0_m", NULL, "unknown type", 2 },
     };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        snprintf(args, sizeof(args), "'%s' '%s' %s", in, out, names[i].name);
+        snprintf(args, sizeof(args), "'%s' '%s' %s", quantize_in, quantize_out, names[i].name);
         const int code = run(text, sizeof(text), args);
         CHECK(code == names[i].code && strstr(text, names[i].part), "%s: exit %d, '%s'", names[i].name, code, text);
         if (!names[i].same) continue;
-        snprintf(args, sizeof(args), "-q '%s' '%s' %s && cmp '%s' '%s'", in, other, names[i].same, out, other);
+        snprintf(args, sizeof(args), "-q '%s' '%s' %s && cmp '%s' '%s'", quantize_in, quantize_other, names[i].same,
+            quantize_out, quantize_other);
         CHECK(run(text, sizeof(text), args) == 0, "%s is not %s: %s", names[i].name, names[i].same, text);
     }
 }
@@ -78,19 +78,19 @@ static void check_program(void) {
         CHECK(code == runs[i].code && strstr(text, runs[i].part), "mra-quantize %s: exit %d, '%s'", runs[i].args, code,
             text);
     }
-    unlink(out);
-    snprintf(args, sizeof(args), "-t 2 '%s' '%s' q4_k", in, out);
-    CHECK(run(text, sizeof(text), args) == 0 && access(out, F_OK) == 0, "%s", text);
+    unlink(quantize_out);
+    snprintf(args, sizeof(args), "-t 2 '%s' '%s' q4_k", quantize_in, quantize_out);
+    CHECK(run(text, sizeof(text), args) == 0 && access(quantize_out, F_OK) == 0, "%s", text);
     CHECK(strstr(text, "MB") && strstr(text, "of the weights 18.1% are q4_K") &&
             strstr(text, "do not fit q4_K: rows of 64") && strstr(text, "they are q5_0") && !strchr(text, '\r') &&
             n_lines(text) == 2,
         "output: %s", text);
-    snprintf(args, sizeof(args), "--quiet '%s' '%s' q8_0", in, out);
+    snprintf(args, sizeof(args), "--quiet '%s' '%s' q8_0", quantize_in, quantize_out);
     CHECK(run(text, sizeof(text), args) == 0 && !text[0], "not quiet: %s", text);
-    snprintf(args, sizeof(args), "--verbose --threads 1 '%s' '%s' q8_0", in, out);
+    snprintf(args, sizeof(args), "--verbose --threads 1 '%s' '%s' q8_0", quantize_in, quantize_out);
     CHECK(run(text, sizeof(text), args) == 0 && strstr(text, "blk.0.ffn_up.weight: f16 -> q8_0"), "not verbose: %s",
         text);
-    snprintf(args, sizeof(args), "'%s' '%s' q8_0 > /dev/full", in, in);
+    snprintf(args, sizeof(args), "'%s' '%s' q8_0 > /dev/full", quantize_in, quantize_in);
     CHECK(run(text, sizeof(text), args) == 1, "same file");
     CHECK(run(text, sizeof(text), "--help > /dev/full") == 1, "help onto a full device");
 }
@@ -101,19 +101,9 @@ int main(int argc, char ** argv) {
         return 2;
     }
     program = argv[2];
-    if (!mkdtemp(tmp)) {
-        perror(tmp);
-        return 1;
-    }
-    snprintf(in, sizeof(in), "%s/in.gguf", tmp);
-    snprintf(out, sizeof(out), "%s/out.gguf", tmp);
-    snprintf(other, sizeof(other), "%s/other.gguf", tmp);
-    quantize_input_write(argv[1], in);
+    quantize_files_open("test-quantize-program", argv[1]);
     check_program();
     check_names();
-    unlink(in);
-    unlink(out);
-    unlink(other);
-    CHECK(rmdir(tmp) == 0, "files are left in %s", tmp);
+    quantize_files_close();
     return summary("test-quantize-program");
 }

@@ -2,22 +2,20 @@
 #include "gguf-edit.h"
 #include "harness.h"
 #include "mra-encoder.h"
-#include "quantize-input.h"
+#include "quantize-files.h"
 
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char tmp[] = "/tmp/test-quantize-XXXXXX", in[1100], out[1100], other[1100];
-
 static bool exists(const char * path) { return access(path, F_OK) == 0; }
 
-// files in tmp, to see that nothing is left behind
+// files in quantize_folder, to see that nothing is left behind
 static int n_files(void) {
     char cmd[1200];
     int n = -1;
-    snprintf(cmd, sizeof(cmd), "ls '%s' | wc -l", tmp);
+    snprintf(cmd, sizeof(cmd), "ls '%s' | wc -l", quantize_folder);
     FILE * f = popen(cmd, "r");
     if (f) {
         if (fscanf(f, "%d", &n) != 1) n = -1;
@@ -76,15 +74,16 @@ static void check_type(const struct type_case * c) {
     struct mra_quantize_result r = { 0 };
     struct seen seen = { 0 };
     CHECK(mra_quantize_type(c->name) == c->type, "%s: name", c->name);
-    const enum mra_status st = mra_quantize(in, out,
+    const enum mra_status st = mra_quantize(quantize_in, quantize_out,
         &(struct mra_quantize_params) { .type = c->type, .n_threads = 3, .progress = on_tensor, .user = &seen }, &r,
         &err);
     CHECK(st == MRA_OK, "%s: %s", c->name, err.msg);
     if (st != MRA_OK) return;
     struct stat sa, sb;
-    CHECK(stat(in, &sa) == 0 && stat(out, &sb) == 0 && r.n_in == (size_t) sa.st_size && r.n_out == (size_t) sb.st_size,
+    CHECK(stat(quantize_in, &sa) == 0 && stat(quantize_out, &sb) == 0 && r.n_in == (size_t) sa.st_size &&
+            r.n_out == (size_t) sb.st_size,
         "%s: sizes", c->name);
-    struct gguf_edit a = gguf_edit_open(in), b = gguf_edit_open(out);
+    struct gguf_edit a = gguf_edit_open(quantize_in), b = gguf_edit_open(quantize_out);
     CHECK(a.n == b.n && seen.n == a.n && seen.n_changed == r.n_quantized && seen.n_fallback == r.n_fallback,
         "%s: %d tensors, %d fallbacks", c->name, b.n, r.n_fallback);
     CHECK(gguf_get_n_kv(a.kv) == gguf_get_n_kv(b.kv), "%s: keys", c->name);
@@ -111,13 +110,13 @@ static void check_type(const struct type_case * c) {
     gguf_edit_free(&a);
     gguf_edit_free(&b);
     // the number of threads changes nothing
-    CHECK(mra_quantize(in, other, &(struct mra_quantize_params) { .type = c->type, .n_threads = 1 }, NULL, &err) ==
-            MRA_OK,
+    CHECK(mra_quantize(quantize_in, quantize_other, &(struct mra_quantize_params) { .type = c->type, .n_threads = 1 },
+              NULL, &err) == MRA_OK,
         "%s: %s", c->name, err.msg);
     char cmd[2400];
-    snprintf(cmd, sizeof(cmd), "cmp -s '%s' '%s'", out, other);
+    snprintf(cmd, sizeof(cmd), "cmp -s '%s' '%s'", quantize_out, quantize_other);
     CHECK(system(cmd) == 0, "%s: threads change the file", c->name);
-    struct mra_model * m = mra_model_load(out, NULL, &err);
+    struct mra_model * m = mra_model_load(quantize_out, NULL, &err);
     CHECK(m, "%s: %s", c->name, err.msg);
     mra_model_free(m);
 }
@@ -135,27 +134,28 @@ static void fails(
 static void check_errors(void) {
     char linked[1200];
     struct mra_error err;
-    unlink(out);
-    CHECK(mra_quantize(in, other, &(struct mra_quantize_params) { .type = GGML_TYPE_Q8_0 }, NULL, &err) == MRA_OK, "%s",
-        err.msg);
-    fails("already quantized", other, out, GGML_TYPE_Q4_0, MRA_ERR_UNSUPPORTED, "already quantized");
-    fails("missing", "/nonexistent.gguf", out, GGML_TYPE_Q8_0, MRA_ERR_IO, "No such file");
-    fails("folder", tmp, out, GGML_TYPE_Q8_0, MRA_ERR_IO, "directory");
-    fails("type", in, out, GGML_TYPE_I32, MRA_ERR_ARG, "type");
-    fails("same file", in, in, GGML_TYPE_Q8_0, MRA_ERR_ARG, "is the input");
-    snprintf(linked, sizeof(linked), "%s/link.gguf", tmp);
-    CHECK(symlink(in, linked) == 0, "symlink");
-    fails("same file, linked", in, linked, GGML_TYPE_Q8_0, MRA_ERR_ARG, "is the input");
+    unlink(quantize_out);
+    CHECK(mra_quantize(quantize_in, quantize_other, &(struct mra_quantize_params) { .type = GGML_TYPE_Q8_0 }, NULL,
+              &err) == MRA_OK,
+        "%s", err.msg);
+    fails("already quantized", quantize_other, quantize_out, GGML_TYPE_Q4_0, MRA_ERR_UNSUPPORTED, "already quantized");
+    fails("missing", "/nonexistent.gguf", quantize_out, GGML_TYPE_Q8_0, MRA_ERR_IO, "No such file");
+    fails("folder", quantize_folder, quantize_out, GGML_TYPE_Q8_0, MRA_ERR_IO, "directory");
+    fails("type", quantize_in, quantize_out, GGML_TYPE_I32, MRA_ERR_ARG, "type");
+    fails("same file", quantize_in, quantize_in, GGML_TYPE_Q8_0, MRA_ERR_ARG, "is the input");
+    snprintf(linked, sizeof(linked), "%s/link.gguf", quantize_folder);
+    CHECK(symlink(quantize_in, linked) == 0, "symlink");
+    fails("same file, linked", quantize_in, linked, GGML_TYPE_Q8_0, MRA_ERR_ARG, "is the input");
     unlink(linked);
-    fails("no such folder", in, "/nonexistent/out.gguf", GGML_TYPE_Q8_0, MRA_ERR_IO, "No such file");
-    fails("onto a folder", in, tmp, GGML_TYPE_Q8_0, MRA_ERR_IO, "not a regular file");
-    fails("device", in, "/dev/full", GGML_TYPE_Q8_0, MRA_ERR_IO, "not a regular file");
-    FILE * f = fopen(other, "wb");
+    fails("no such folder", quantize_in, "/nonexistent/out.gguf", GGML_TYPE_Q8_0, MRA_ERR_IO, "No such file");
+    fails("onto a folder", quantize_in, quantize_folder, GGML_TYPE_Q8_0, MRA_ERR_IO, "not a regular file");
+    fails("device", quantize_in, "/dev/full", GGML_TYPE_Q8_0, MRA_ERR_IO, "not a regular file");
+    FILE * f = fopen(quantize_other, "wb");
     if (f) {
         fputs("GGUF", f);
         fclose(f);
     }
-    fails("damaged", other, out, GGML_TYPE_Q8_0, MRA_ERR_FORMAT, "header");
+    fails("damaged", quantize_other, quantize_out, GGML_TYPE_Q8_0, MRA_ERR_FORMAT, "header");
     // a file system that is full, as far as a program can tell
     struct rlimit old, small;
     getrlimit(RLIMIT_FSIZE, &old);
@@ -163,9 +163,9 @@ static void check_errors(void) {
     small.rlim_cur = 20000;
     signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &small);
-    fails("full", in, out, GGML_TYPE_F32, MRA_ERR_IO, out);
+    fails("full", quantize_in, quantize_out, GGML_TYPE_F32, MRA_ERR_IO, quantize_out);
     setrlimit(RLIMIT_FSIZE, &old);
-    CHECK(!exists(out), "an incomplete file is there");
+    CHECK(!exists(quantize_out), "an incomplete file is there");
     CHECK(mra_quantize_type("q3_k") == GGML_TYPE_COUNT && mra_quantize_type(NULL) == GGML_TYPE_COUNT &&
             mra_quantize_type("Q8_0 ") == GGML_TYPE_COUNT,
         "type names");
@@ -190,7 +190,7 @@ static void write_imatrix(const char * path, const char * name, int64_t n, const
 
 // squared errors of the two halves of extra.a.weight's columns
 static void half_errors(const char * path, double e[2]) {
-    struct gguf_edit a = gguf_edit_open(in), b = gguf_edit_open(path);
+    struct gguf_edit a = gguf_edit_open(quantize_in), b = gguf_edit_open(path);
     const struct ggml_tensor * t = gguf_edit_find(&a, "extra.a.weight");
     float *x = floats(t), *y = floats(gguf_edit_find(&b, "extra.a.weight"));
     e[0] = e[1] = 0;
@@ -208,21 +208,21 @@ static void check_imatrix(void) {
     char path[1100];
     struct mra_error err = { 0 };
     static const char name[] = "extra.a.weight", key[] = "mra.imatrix.tokens";
-    snprintf(path, sizeof(path), "%s/x.imatrix", tmp);
+    snprintf(path, sizeof(path), "%s/x.imatrix", quantize_folder);
     static const enum ggml_type small[] = { GGML_TYPE_Q4_0, GGML_TYPE_Q4_1, GGML_TYPE_Q4_K };
     write_imatrix(path, name, 512, key, 10);
     for (int i = 0; i < 3; i++) {
         double without[2], with[2];
         struct mra_quantize_params p = { .type = small[i], .n_threads = 2 };
-        CHECK(mra_quantize(in, out, &p, NULL, &err) == MRA_OK, "%s", err.msg);
-        half_errors(out, without);
+        CHECK(mra_quantize(quantize_in, quantize_out, &p, NULL, &err) == MRA_OK, "%s", err.msg);
+        half_errors(quantize_out, without);
         p.imatrix = path;
-        CHECK(mra_quantize(in, out, &p, NULL, &err) == MRA_OK, "%s", err.msg);
-        half_errors(out, with);
+        CHECK(mra_quantize(quantize_in, quantize_out, &p, NULL, &err) == MRA_OK, "%s", err.msg);
+        half_errors(quantize_out, with);
         // blocks lie within a half, except q4_k's: there only the choice within 256 columns changes
         CHECK(with[0] < without[0], "%s: error of columns that count %g, without the matrix %g",
             ggml_type_name(small[i]), with[0], without[0]);
-        struct mra_model * m = mra_model_load(out, NULL, &err);
+        struct mra_model * m = mra_model_load(quantize_out, NULL, &err);
         CHECK(m, "%s", err.msg);
         mra_model_free(m);
     }
@@ -237,16 +237,18 @@ static void check_imatrix(void) {
         { name, key, "no mean squares", 512, -1 },
         { name, key, "no mean squares", 512, NAN },
     };
-    unlink(out);
+    unlink(quantize_out);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         write_imatrix(path, wrong[i].name, wrong[i].n, wrong[i].key, wrong[i].first);
         const struct mra_quantize_params p = { .type = GGML_TYPE_Q4_0, .imatrix = path };
-        CHECK(mra_quantize(in, out, &p, NULL, &err) == MRA_ERR_FORMAT && strstr(err.msg, wrong[i].part) && !exists(out),
+        CHECK(mra_quantize(quantize_in, quantize_out, &p, NULL, &err) == MRA_ERR_FORMAT &&
+                strstr(err.msg, wrong[i].part) && !exists(quantize_out),
             "wrong imatrix %zu: %s", i, err.msg);
     }
     unlink(path);
     const struct mra_quantize_params p = { .type = GGML_TYPE_Q4_0, .imatrix = path };
-    CHECK(mra_quantize(in, out, &p, NULL, &err) == MRA_ERR_IO && strstr(err.msg, "x.imatrix"), "%s", err.msg);
+    CHECK(mra_quantize(quantize_in, quantize_out, &p, NULL, &err) == MRA_ERR_IO && strstr(err.msg, "x.imatrix"), "%s",
+        err.msg);
 }
 
 // A type that takes the place of one whose rows do not fit has an error at most 6% larger, and no smaller one has.
@@ -302,25 +304,25 @@ static void drop_padding(const char * path, const char * last_tensor, int n_dims
 static void check_unaligned(void) {
     struct mra_error err;
     for (int odd = 0; odd < 2; odd++) {
-        struct gguf_edit e = gguf_edit_open(in);
+        struct gguf_edit e = gguf_edit_open(quantize_in);
         for (int i = e.n - 1; i >= 0; i--)
             if (ggml_nbytes(e.t[i]) % 32) gguf_edit_drop(&e, ggml_get_name(e.t[i]));
         char last[GGML_MAX_NAME], path[1100];
         snprintf(last, sizeof(last), "%s", ggml_get_name(e.t[e.n - 1]));
         const int n_dims = ggml_n_dims(e.t[e.n - 1]);
-        snprintf(path, sizeof(path), "%s/unaligned.gguf", tmp);
+        snprintf(path, sizeof(path), "%s/unaligned.gguf", quantize_folder);
         if (odd) gguf_set_val_u32(e.kv, "general.alignment", 1);
         gguf_set_val_str(e.kv, "test.pad", "odd"); // makes the header's length odd
         gguf_edit_write(&e, path);
         gguf_edit_free(&e);
         if (odd) drop_padding(path, last, n_dims);
-        CHECK(mra_quantize(path, odd ? out : other, &(struct mra_quantize_params) { .type = GGML_TYPE_Q8_0 }, NULL,
-                  &err) == MRA_OK,
+        CHECK(mra_quantize(path, odd ? quantize_out : quantize_other,
+                  &(struct mra_quantize_params) { .type = GGML_TYPE_Q8_0 }, NULL, &err) == MRA_OK,
             "%s", err.msg);
         unlink(path);
     }
     char cmd[2400];
-    snprintf(cmd, sizeof(cmd), "cmp -s '%s' '%s'", out, other);
+    snprintf(cmd, sizeof(cmd), "cmp -s '%s' '%s'", quantize_out, quantize_other);
     CHECK(system(cmd) == 0, "an alignment of 1 changes the file");
 }
 
@@ -329,22 +331,12 @@ int main(int argc, char ** argv) {
         fprintf(stderr, "usage: %s golden/models\n", argv[0]);
         return 2;
     }
-    if (!mkdtemp(tmp)) {
-        perror(tmp);
-        return 1;
-    }
-    snprintf(in, sizeof(in), "%s/in.gguf", tmp);
-    snprintf(out, sizeof(out), "%s/out.gguf", tmp);
-    snprintf(other, sizeof(other), "%s/other.gguf", tmp);
-    quantize_input_write(argv[1], in);
+    quantize_files_open("test-quantize", argv[1]);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) check_type(&cases[i]);
     check_errors();
     check_fallbacks();
     check_imatrix();
     check_unaligned();
-    unlink(in);
-    unlink(out);
-    unlink(other);
-    CHECK(rmdir(tmp) == 0, "files are left in %s", tmp);
+    quantize_files_close();
     return summary("test-quantize");
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define CHUNK_BYTES 4096 // of text that is normalized at a time: stays in the cache, and bounds the memory
+#define STRETCH_BYTES 4096 // of text that is normalized at a time: stays in the cache, and bounds the memory
 
 // GGUF spells WordPiece's tokens in its own way: `##x` as `x`, `x` as U+2581 + `x`, unless they are control tokens.
 static size_t spelling(const struct mra_tokenizer * tok, int32_t id, bool raw, const char ** prefix, const char ** s) {
@@ -179,10 +179,10 @@ static bool run_words(struct mra_work * w, const struct mra_view * v, size_t beg
     return ok;
 }
 
-// The end of a chunk of s[begin..end): between a letter and a space.
-static size_t chunk_end(const char * s, size_t begin, size_t end) {
-    if (end - begin <= CHUNK_BYTES) { return end; }
-    for (size_t i = begin + CHUNK_BYTES; i < end; i++) {
+// The end of a stretch of s[begin..end): between a letter and a space.
+static size_t stretch_end(const char * s, size_t begin, size_t end) {
+    if (end - begin <= STRETCH_BYTES) { return end; }
+    for (size_t i = begin + STRETCH_BYTES; i < end; i++) {
         const char last = s[i - 1] | 0x20;
         if (s[i] == ' ' && last >= 'a' && last <= 'z') { return i; }
     }
@@ -191,7 +191,7 @@ static size_t chunk_end(const char * s, size_t begin, size_t end) {
 
 static bool run_normalized(struct mra_work * w, const struct mra_view * v, size_t begin, size_t end) {
     while (begin < end) {
-        const size_t next = w->tok->can_chunk ? chunk_end(v->s, begin, end) : end;
+        const size_t next = w->tok->can_cut ? stretch_end(v->s, begin, end) : end;
         struct mra_view out;
         size_t from = begin, to = next;
         if (!mra_normalize_run(w, v, &from, &to, &out)) { return false; }

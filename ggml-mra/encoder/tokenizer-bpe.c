@@ -52,7 +52,7 @@ static uint32_t find_slot(const struct mra_tokenizer * tok, int32_t left, int32_
 }
 
 static enum mra_status add_merge(struct mra_tokenizer * tok, struct mra_str s, size_t rank, struct mra_error * err) {
-    char joined[2 * 4096];
+    char joined[2 * MRA_MAX_TOKEN_BYTES];
     const char * space = s.data && s.len > 1 ? memchr(s.data + 1, ' ', s.len - 1) : NULL;
 
     if (!space || s.len > sizeof(joined)) { return mra_fail(err, MRA_ERR_FORMAT, "merge %zu is not two tokens", rank); }

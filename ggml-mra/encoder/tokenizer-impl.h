@@ -8,8 +8,9 @@
 
 #include <stdlib.h>
 
-#define MRA_MAX_STEPS    16
-#define MRA_MAX_TEMPLATE 64
+#define MRA_MAX_STEPS       16
+#define MRA_MAX_TEMPLATE    64
+#define MRA_MAX_TOKEN_BYTES 4096 // bounds the work per byte of text
 
 struct mra_merge {
     int32_t left; // -1: the slot is empty
@@ -36,7 +37,7 @@ struct mra_tokenizer {
     size_t n_normalize, n_split;
     int32_t normalize[MRA_MAX_STEPS];
     int32_t split[MRA_MAX_STEPS];
-    bool can_chunk; // a text may be cut between a letter and a space, and gives the same tokens
+    bool can_cut; // a text may be cut between a letter and a space, and gives the same tokens
 
     struct mra_added * added; // [n_added] values of the tries below are indices of it
     size_t n_added;

@@ -91,7 +91,7 @@ static enum mra_status check_steps(const struct mra_tokenizer * tok, struct mra_
 }
 
 // Between a letter and a space most steps see no difference.
-static bool can_chunk(const struct mra_tokenizer * tok) {
+static bool can_cut(const struct mra_tokenizer * tok) {
     for (size_t i = 0; i < tok->n_normalize; i++) {
         if (tok->normalize[i] == MRA_NORMALIZE_STRIP_LEFT || tok->normalize[i] == MRA_NORMALIZE_STRIP_RIGHT) {
             return false;
@@ -163,7 +163,7 @@ static enum mra_status take_settings(
     if (!st) { st = check_steps(tok, err); }
     if (!st) { st = copy_template(tok, &tok->single, &s->single, 1, err); }
     if (!st) { st = copy_template(tok, &tok->pair, &s->pair, 2, err); }
-    tok->can_chunk = can_chunk(tok);
+    tok->can_cut = can_cut(tok);
     return st;
 }
 

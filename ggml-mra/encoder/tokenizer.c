@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_TOKEN_BYTES 4096               // bounds the work per byte of text
-#define MAX_TEXT_BYTES  ((size_t) 1 << 29) // indices into repaired text fit in 31 bits
+#define MAX_TEXT_BYTES ((size_t) 1 << 29) // indices into repaired text fit in 31 bits
 
 struct mra_vocab mra_vocab_init(enum mra_vocab_kind kind) {
     return (struct mra_vocab) {
@@ -40,8 +39,8 @@ void mra_token_list_free(struct mra_token_list * list) {
 static enum mra_status check_token(const struct mra_vocab * v, size_t i, struct mra_error * err) {
     const struct mra_str s = v->tokens[i];
 
-    if (s.len > MAX_TOKEN_BYTES) {
-        return mra_fail(err, MRA_ERR_FORMAT, "token %zu has %zu bytes, more than %d", i, s.len, MAX_TOKEN_BYTES);
+    if (s.len > MRA_MAX_TOKEN_BYTES) {
+        return mra_fail(err, MRA_ERR_FORMAT, "token %zu has %zu bytes, more than %d", i, s.len, MRA_MAX_TOKEN_BYTES);
     }
     if (s.len && (!s.data || memchr(s.data, 0, s.len))) {
         return mra_fail(err, MRA_ERR_FORMAT, "token %zu contains NUL", i);

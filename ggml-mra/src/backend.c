@@ -14,7 +14,7 @@ struct companion {
     ggml_backend_t peer;
     ggml_backend_event_t fork, join; // of the peer's device; NULL: it has none, the host waits instead
     const struct mra_exec * exec;
-    void * x;
+    void * state; // the executor's
     struct mra_error err;
     char name[64];
 };
@@ -70,7 +70,7 @@ static ggml_backend_event_t dev_event_new(ggml_backend_dev_t d) { return ggml_ba
 static bool dev_supports_buft(ggml_backend_dev_t d, ggml_backend_buffer_type_t t) { return t == dev_buft(d); }
 static bool dev_supports_op(ggml_backend_dev_t d, const struct ggml_tensor * t) {
     const struct companion * c = d->context;
-    return ggml_mra_is_node(t) && c->exec->supports(c->x, t);
+    return ggml_mra_is_node(t) && c->exec->supports(c->state, t);
 }
 static void dev_props(ggml_backend_dev_t d, struct ggml_backend_dev_props * p) {
     ggml_backend_dev_get_props(peer_dev(d), p);
@@ -88,7 +88,7 @@ static void backend_free(ggml_backend_t b) {
     ggml_backend_synchronize(c->peer);
     if (c->fork) ggml_backend_event_free(c->fork);
     if (c->join) ggml_backend_event_free(c->join);
-    c->exec->free(c->x);
+    c->exec->free(c->state);
     free(c);
 }
 static void backend_set(ggml_backend_t b, struct ggml_tensor * t, const void * p, size_t at, size_t n) {
@@ -104,21 +104,21 @@ static void backend_event_wait(ggml_backend_t b, ggml_backend_event_t e) { ggml_
 static enum mra_status fork_from_peer(struct companion * c) {
     if (c->fork) ggml_backend_event_record(c->fork, c->peer);
     else ggml_backend_synchronize(c->peer);
-    return c->exec->fork(c->x, c->fork ? c->fork->context : NULL, &c->err);
+    return c->exec->fork(c->state, c->fork ? c->fork->context : NULL, &c->err);
 }
 
 static enum mra_status join_peer(struct companion * c) {
-    const enum mra_status st = c->exec->join(c->x, c->join ? c->join->context : NULL, &c->err);
+    const enum mra_status st = c->exec->join(c->state, c->join ? c->join->context : NULL, &c->err);
     if (st == MRA_OK && c->join) ggml_backend_event_wait(c->peer, c->join);
     return st;
 }
 
 static enum mra_status run_node(struct companion * c, const struct ggml_tensor * t) {
-    if (!mra_pack_is_foreign(t)) return c->exec->run(c->x, t, &c->err);
+    if (!mra_pack_is_foreign(t)) return c->exec->run(c->state, t, &c->err);
     struct ggml_tensor pack = mra_pack_again(t), own = *t;
     own.src[3] = &pack;
-    const enum mra_status st = c->exec->run(c->x, &pack, &c->err);
-    return st == MRA_OK ? c->exec->run(c->x, &own, &c->err) : st;
+    const enum mra_status st = c->exec->run(c->state, &pack, &c->err);
+    return st == MRA_OK ? c->exec->run(c->state, &own, &c->err) : st;
 }
 
 static enum ggml_status backend_compute(ggml_backend_t b, struct ggml_cgraph * g) {
@@ -228,8 +228,8 @@ ggml_backend_t ggml_backend_mra_init(ggml_backend_t peer, struct mra_error * err
     }
     c->peer = peer;
     c->exec = exec;
-    c->x = exec->init(peer, err);
-    if (!c->x) {
+    c->state = exec->init(peer, err);
+    if (!c->state) {
         free(c);
         return NULL;
     }

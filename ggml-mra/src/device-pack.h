@@ -11,6 +11,9 @@ enum {
     MRA_DEVICE_SHARED = 48 << 10, // bytes of shared memory a thread block takes at most
     MRA_DEVICE_LISTS = 512,       // warps that work at a time where lists do not fit shared memory
     MRA_DEVICE_KEYS = 16,         // keys per tile of the columns kernel
+    MRA_DEVICE_BINS = 256,        // of the histogram by which it chooses
+    MRA_DEVICE_ROW_PAD = 8,       // halves behind each row of a tile, so that rows begin in different banks
+    MRA_DEVICE_HALF = 2,          // bytes of an F16
 };
 
 #if defined(__cplusplus)
@@ -29,9 +32,12 @@ MRA_INLINE int mra_device_dim(int d, int dv) {
 // histogram, and the query rows where registers are too few; then two tiles of K and V
 MRA_CONST int mra_device_warps(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 2 : 1; }
 MRA_CONST size_t mra_device_head_bytes(int dim) {
-    return (dim + 256) * sizeof(float) + (dim > 128 ? 16 * (dim + 8) * 2 : 0);
+    return (dim + MRA_DEVICE_BINS) * sizeof(float) +
+        (dim > 128 ? MRA_QUERY_BLOCK * (dim + MRA_DEVICE_ROW_PAD) * MRA_DEVICE_HALF : 0);
 }
-MRA_CONST size_t mra_device_tile_bytes(int dim) { return (size_t) 2 * 2 * MRA_DEVICE_KEYS * (dim + 8) * 2; }
+MRA_CONST size_t mra_device_tile_bytes(int dim) {
+    return (size_t) 2 * 2 * MRA_DEVICE_KEYS * (dim + MRA_DEVICE_ROW_PAD) * MRA_DEVICE_HALF;
+}
 
 // 4-byte words of each of a query block's lists.
 struct mra_device_lists {
@@ -71,8 +77,8 @@ MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_attn_node 
 #define MRA_TAKE(n) \
     (at = (at + MRA_DEVICE_ALIGN - 1) / MRA_DEVICE_ALIGN * MRA_DEVICE_ALIGN + (size_t) (n), at - (size_t) (n))
     if (copies) {
-        r.k = MRA_TAKE(n_head * n_tokens * d * 2);
-        r.v = MRA_TAKE(n_head * n_tokens * dv * 2);
+        r.k = MRA_TAKE(n_head * n_tokens * d * MRA_DEVICE_HALF);
+        r.v = MRA_TAKE(n_head * n_tokens * dv * MRA_DEVICE_HALF);
     }
     if (columns) {
         const int dim = mra_device_dim(d, dv), max_len = p->max_len;

@@ -11,6 +11,12 @@ _Static_assert(MRA_PLAN_LEVELS == MRA_MAX_LEVELS && MRA_PLAN_ROW == (int) MRA_RU
         MRA_PLAN_SQUARE == (int) MRA_FRAME_SQUARE && MRA_PLAN_SORTED == (int) MRA_FRAME_SORTED,
     "plan.h says the same as ggml-mra.h");
 
+enum {
+    MRA2_BLOCK = 32, // the paper's cells of MRA-2
+    MAX_PRIOR = UINT16_MAX,
+    MAX_SLOTS = 512,
+};
+
 static struct mra_attn_params preset(enum mra_frame frame, float budget) {
     struct mra_attn_params p = { .frame = frame, .budget = budget, .rule = MRA_RULE_ROWMAX };
     for (int i = 0; i < MRA_MAX_LEVELS; i++) p.counts[i] = -1;
@@ -26,7 +32,7 @@ struct mra_attn_params mra_attn_params_exact(void) {
 
 struct mra_attn_params mra_attn_params_mra2(float budget) {
     struct mra_attn_params p = preset(MRA_FRAME_SQUARE, budget);
-    p.sizes[0] = 32;
+    p.sizes[0] = MRA2_BLOCK;
     p.sizes[1] = 1;
     return p;
 }
@@ -40,7 +46,7 @@ struct mra_attn_params mra_attn_params_mra2s(float budget) {
 struct mra_attn_params mra_attn_params_checkpoint(
     int max_pos, int block_per_row, int first_n, int diag_n, bool finest_only) {
     struct mra_attn_params p = mra_attn_params_mra2(1.0f);
-    p.counts[0] = max_pos / 32 * block_per_row;
+    p.counts[0] = max_pos / MRA2_BLOCK * block_per_row;
     p.first_n = first_n;
     p.diag_n = diag_n;
     p.finest_only = finest_only;
@@ -96,10 +102,10 @@ enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_er
     if (!p) return mra_fail(err, MRA_ERR_ARG, "settings are NULL");
     if (!(p->scale >= 0) || !isfinite(p->scale))
         return mra_fail(err, MRA_ERR_ARG, "scale %g is not a positive number", (double) p->scale);
-    if (p->first_n < 0 || p->first_n > 65535)
-        return mra_fail(err, MRA_ERR_ARG, "first_n = %d is not in 0..65535", p->first_n);
-    if (p->diag_n < 0 || p->diag_n > 65535)
-        return mra_fail(err, MRA_ERR_ARG, "diag_n = %d is not in 0..65535", p->diag_n);
+    if (p->first_n < 0 || p->first_n > MAX_PRIOR)
+        return mra_fail(err, MRA_ERR_ARG, "first_n = %d is not in 0..%d", p->first_n, MAX_PRIOR);
+    if (p->diag_n < 0 || p->diag_n > MAX_PRIOR)
+        return mra_fail(err, MRA_ERR_ARG, "diag_n = %d is not in 0..%d", p->diag_n, MAX_PRIOR);
     if (p->n_threads < 0) return mra_fail(err, MRA_ERR_ARG, "n_threads = %d is negative", p->n_threads);
     if ((unsigned) p->type > MRA_ATTN_INT8) return mra_fail(err, MRA_ERR_ARG, "unknown type %d", (int) p->type);
     if (p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME_SQUARE)
@@ -115,8 +121,9 @@ enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_er
                     "the sorted frame has no priors (first_n, diag_n): its query blocks have no place in the text");
             // fallthrough
         case MRA_FRAME_COLUMNS:
-            if (p->block != 0 && p->block != 16 && p->block != 32)
-                return mra_fail(err, MRA_ERR_ARG, "block %d is not 16 or 32", p->block);
+            if (p->block != 0 && p->block != MRA_KEY_BLOCK && p->block != MRA_KEY_BLOCK_WIDE)
+                return mra_fail(
+                    err, MRA_ERR_ARG, "block %d is not %d or %d", p->block, MRA_KEY_BLOCK, MRA_KEY_BLOCK_WIDE);
             if (p->counts[0] >= 0 && p->counts[1] < 0)
                 return mra_fail(err, MRA_ERR_ARG, "%s need two counts: key blocks, keys",
                     p->frame == MRA_FRAME_SORTED ? "sorted columns" : "columns");
@@ -143,7 +150,7 @@ const char * mra_attn_type_name(enum mra_attn_type type) {
 
 int mra_slots(int n_threads) {
     long n = n_threads > 0 ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n > 512 ? 512 : (int) n;
+    return n < 1 ? 1 : n > MAX_SLOTS ? MAX_SLOTS : (int) n;
 }
 
 static double columns_work(const struct mra_attn_params * p, int n_q, int n_k) {

@@ -24,8 +24,10 @@ enum {
     MRA_KEY_BLOCK_WIDE = 32,
     MRA_WIDE_KEYS = 2048, // key blocks are wide from this many keys on ...
 };
-#define MRA_WIDE_BUDGET \
-    (1.0f / 32) // ... and below this budget, where they are also chosen by their mean, not the bound
+// ... and below this budget, where they are also chosen by the score of their means, not by the bound
+#define MRA_WIDE_BUDGET (1.0f / 32)
+// of the work that the scores of the coarsest level leave, what each further level but the last may take
+#define MRA_LEVEL_SHARE .3
 
 // The sorted frame: columns over query blocks that are alike.
 enum {
@@ -125,9 +127,9 @@ MRA_INLINE struct mra_columns_plan mra_plan_columns(float budget, int m1, int m2
     p.g = block ? block : pooled ? MRA_KEY_BLOCK_WIDE : mra_key_block(n_k);
     const int n_b = mra_div_up(n_k, p.g);
     if (from_budget) {
-        // work = (bound ? 2 : 1)/(hG) + m1 G/(h n) + m2/n; three tenths of what the scores leave go to m1
+        // work = (bound ? 2 : 1)/(hG) + m1 G/(h n) + m2/n; MRA_LEVEL_SHARE of what the scores leave goes to m1
         const double b = budget - (pooled ? 1.0 : 2.0) / (MRA_QUERY_BLOCK * p.g),
-                     e = fmax(1.0, rint(.3 * b * MRA_QUERY_BLOCK * n_k / p.g));
+                     e = fmax(1.0, rint(MRA_LEVEL_SHARE * b * MRA_QUERY_BLOCK * n_k / p.g));
         m1 = e < n_b ? (int) e : n_b;
         const double left = mra_mul(b, n_k), spent = (double) m1 * p.g / MRA_QUERY_BLOCK;
         m2 = (int) fmax(0.0, fmin((double) n_k, rint(left - spent)));
@@ -197,7 +199,7 @@ MRA_INLINE void mra_plan_square(const int * sizes, const int * explicit_counts, 
         const bool last = sizes[i + 1] == 1;
         const int64_t rows = (n_q + sizes[i] - 1) / sizes[i],
                       r2 = (int64_t) (sizes[i] / sizes[i + 1]) * (sizes[i] / sizes[i + 1]);
-        const double share = last ? left : .3 * left;
+        const double share = last ? left : MRA_LEVEL_SHARE * left;
         int64_t m = budget >= 1 ? cells : (int64_t) fmax(1.0, fmin((double) cells, rint(share * pairs / r2)));
         if (explicit_counts && explicit_counts[0] >= 0)
             m = rule == MRA_PLAN_ROW ? explicit_counts[i] * rows : explicit_counts[i];

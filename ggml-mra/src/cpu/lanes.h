@@ -121,23 +121,6 @@ INL vf v_load_halves(const void * a, const void * b) {
 #    endif
     return u.v;
 }
-// r[8] as two 8 x 8 matrices, one in the lower and one in the upper halves of the vectors: transposes both
-#    define V_SWAP_HALVES(s, LO, HI) \
-        do { \
-            UNROLL for (int i = 0; i < 8; i++) if (!(i & (s))) { \
-                const vf a = r[i], b = r[i + (s)]; \
-                r[i] = __builtin_shufflevector(a, b, LO); \
-                r[i + (s)] = __builtin_shufflevector(a, b, HI); \
-            } \
-        } while (0)
-INL void v_transpose_halves(vf * r) {
-    V_SWAP_HALVES(4, V_LIST(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
-        V_LIST(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31));
-    V_SWAP_HALVES(2, V_LIST(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
-        V_LIST(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));
-    V_SWAP_HALVES(1, V_LIST(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
-        V_LIST(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31));
-}
 #endif
 
 // 2*VL bytes, sign extended

@@ -2,7 +2,8 @@
 #include "cells.cuh"
 #include "cuda.h"
 
-enum { THREADS = 128, MEAN = 0, MIN = 1, MAX = 2 };
+enum { THREADS = 128 };
+enum { MEAN, MIN, MAX }; // as enum mra_pool of ggml-mra.h
 
 struct pool_args {
     struct strided x;

@@ -6,8 +6,8 @@ static const struct {
     bool (*supports)(const struct mra_node *, const struct mra_tensor *, const struct mra_tensor *, int);
     int (*run)(const struct mra_node *, struct mra_tensor, const struct mra_tensor *, int, void *);
 } kinds[] = {
-    { nullptr,
-        nullptr }, // MRA_KIND_NONE; the rest in the order of enum mra_kind, whose last ones are for the CPU alone
+    // in the order of enum mra_kind, whose last ones are for the CPU alone
+    { nullptr, nullptr }, // MRA_KIND_NONE
     { mra_cuda_supports_pool, mra_cuda_pool },
     { mra_cuda_supports_block_score, mra_cuda_block_score },
     { mra_cuda_supports_topk_blocks, mra_cuda_topk_blocks },

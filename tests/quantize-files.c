@@ -1,9 +1,13 @@
-#include "quantize-input.h"
+#include "quantize-files.h"
 
 #include "gguf-edit.h"
 #include "harness.h"
 
-void quantize_input_write(const char * golden, const char * path) {
+#include <unistd.h>
+
+char quantize_folder[64], quantize_in[128], quantize_out[128], quantize_other[128];
+
+static void write_input(const char * golden, const char * path) {
     char model[1024];
     snprintf(model, sizeof(model), "%s/roberta.gguf", golden);
     struct gguf_edit e = gguf_edit_open(model);
@@ -30,4 +34,23 @@ void quantize_input_write(const char * golden, const char * path) {
     gguf_set_val_u32(e.kv, "general.file_type", 1);
     gguf_edit_write(&e, path);
     gguf_edit_free(&e);
+}
+
+void quantize_files_open(const char * program, const char * golden) {
+    snprintf(quantize_folder, sizeof(quantize_folder), "/tmp/%s-XXXXXX", program);
+    if (!mkdtemp(quantize_folder)) {
+        perror(quantize_folder);
+        exit(1);
+    }
+    snprintf(quantize_in, sizeof(quantize_in), "%s/in.gguf", quantize_folder);
+    snprintf(quantize_out, sizeof(quantize_out), "%s/out.gguf", quantize_folder);
+    snprintf(quantize_other, sizeof(quantize_other), "%s/other.gguf", quantize_folder);
+    write_input(golden, quantize_in);
+}
+
+void quantize_files_close(void) {
+    unlink(quantize_in);
+    unlink(quantize_out);
+    unlink(quantize_other);
+    CHECK(rmdir(quantize_folder) == 0, "files are left in %s", quantize_folder);
 }
