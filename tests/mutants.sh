@@ -300,21 +300,21 @@ test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
 test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
 test-int8   |cpu/int8-pack.inc|a <= b \!\! b != b ? b : a|a <= b ? b : a
 test-int8   |cpu/int8.c|first += run;|
-test-attn   |*.c *.h|if (a.int8) a.int8->pack(&a, &a.int8_pack, k0, k1);|if (a.int8 && k0 == 0) a.int8->pack(&a, &a.int8_pack, k0, k1);
-test-attn   |*.c *.h|a->d, a->dv, a->n_k, bytes, !exact);|a->d, a->dv, a->n_k, bytes, false);
-test-attn   |*.c *.h|l.per_head += mra_int8_pack_size((int) d, (int) dv, MRA_INT8_KEYS, p->u.attn.int8) + ALIGN;|
-test-attn   |*.c *.h|const size_t b = integers + mra_columns_scratch|const size_t b = mra_columns_scratch
-test-attn   |cpu/columns*.inc|exact_part(w, s, i, r, stop);|
-test-attn   |cpu/columns*.inc|state[a->dv] = max * (1 / MRA_LOG2E);|state[a->dv] = max;
-test-attn   |cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!(max < INFINITY)) return all;
-test-extreme|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!n) return all;
-test-golden |*.c *.h|(exact && a->int8) mra_int8_attn_rows(mra_kernels_get(), a, &a->int8_pack, first, end, scratch);|(0) {}
-test-backend|*.c *.h|t.src[2] = sampled ? attn->src[0] : lengths;|t.src[2] = sampled ? k : lengths;
-test-errors |*.c *.h|p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME_SQUARE|0
-test-encoder-api|encoder/*.c|(p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized)|p->attention_type == MRA_ATTENTION_TYPE_AUTO
-test-encoder-api|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUARE|if (!wanted
-test-encoder-api|encoder/*.c|exact.type = type_of(m, p, exact.frame);|
-test-encoder-api|encoder/*.c|mra_attention_approximate(m, p).frame != MRA_FRAME_SQUARE|true
+test-attn whole-int8|*.c *.h|if (a.int8) a.int8->pack(&a, &a.int8_pack, k0, k1);|if (a.int8 && k0 == 0) a.int8->pack(&a, &a.int8_pack, k0, k1);
+test-attn whole-int8|*.c *.h|a->d, a->dv, a->n_k, bytes, !exact);|a->d, a->dv, a->n_k, bytes, false);
+test-attn whole-int8|*.c *.h|l.per_head += mra_int8_pack_size((int) d, (int) dv, MRA_INT8_KEYS, p->u.attn.int8) + ALIGN;|
+test-attn whole-int8|*.c *.h|const size_t b = integers + mra_columns_scratch|const size_t b = mra_columns_scratch
+test-attn whole-int8|cpu/columns*.inc|exact_part(w, s, i, r, stop);|
+test-attn whole-int8|cpu/columns*.inc|state[a->dv] = max * (1 / MRA_LOG2E);|state[a->dv] = max;
+test-attn whole-int8|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!(max < INFINITY)) return all;
+test-extreme whole-int8|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!n) return all;
+test-golden whole-int8|*.c *.h|(exact && a->int8) mra_int8_attn_rows(mra_kernels_get(), a, &a->int8_pack, first, end, scratch);|(0) {}
+test-backend whole-int8|*.c *.h|t.src[2] = sampled ? attn->src[0] : lengths;|t.src[2] = sampled ? k : lengths;
+test-errors whole-int8|*.c *.h|p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME_SQUARE|0
+test-encoder-api whole-int8|encoder/*.c|(p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized)|p->attention_type == MRA_ATTENTION_TYPE_AUTO
+test-encoder-api whole-int8|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUARE|if (!wanted
+test-encoder-api whole-int8|encoder/*.c|exact.type = type_of(m, p, exact.frame);|
+test-encoder-api whole-int8|encoder/*.c|mra_attention_approximate(m, p).frame != MRA_FRAME_SQUARE|true
 test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
 test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - sum|v_load(rows[i] + c)
 test-query-order|cpu/query-order.inc|v_store(t->z + i, -v_load(t->z + i));|
