@@ -164,7 +164,7 @@ kernels     |cpu/columns*.inc|w->n_column + y] += top[y];|w->n_column + y] += 0;
 kernels     |cpu/columns*.inc|all ? j : 0, all ? NULL|0, all ? NULL
 kernels     |cpu/columns*.inc|a->sorted.q_mean + (size_t) (w->x0 + i)|a->sorted.q_mean + (size_t) i
 kernels     |cpu/columns*.inc|w->a->sorted.all_keys[w->x0 + i]|w->a->sorted.all_keys[i]
-kernels     |cpu/block-sparse-attn.inc|float * out = a->out + query_at(a, i) * a->ld_out;|float * out = a->out + i * a->ld_out;
+kernels     |cpu/block-sparse-attn.inc|float * out = a->out + mra_query_at(a, i) * a->ld_out;|float * out = a->out + i * a->ld_out;
 kernels     |cpu/pack.inc|a->m1 * G < a->n_k;|a->m1 * G < a->n_k - 40;
 kernels     |ref/columns.c|mra_ref_score(cmax + centre(a, row, qm))|mra_ref_score(cmax)
 kernels     |cpu/pack.inc|mn = v_min(x, mn);|
@@ -327,6 +327,9 @@ test-query-order|cpu/key-bias.inc|p = v_fma(p, s, v_set1(2.0f / 5));|
 test-query-order|cpu/key-bias.inc|if (a->sorted.key_bias[j] != a->sorted.key_bias[j])|if (0)
 test-query-order|cpu/query-order.inc|topk_blocks(t->left, t->x, n_block, a->n_all)|topk_blocks(t->left, t->x, n_block, 1)
 test-query-order|ref/query-order.c|a->sorted.all_keys[t.spare[i]] = 1;|a->sorted.all_keys[i] = 1;
+test-attn   |cpu/int8-query.inc|dot[0] + v_set1(same)|dot[0]
+test-attn   |cpu/int8-query.inc|v_load(mean + c) - v_load(k_mean + c)|v_load(mean + c)
+test-attn   |cpu/int8-attn.inc|mra_query_at(a, i0 + i + m)|(size_t) (i0 + i + m)
 test-ops    |op-query-order.c|a.sorted.order[i] = -1|(void) 0
 test-attn   |op-query-order.c|at * q->ne[1] + first|at * q->ne[1]
 test-attn   |op-query-order.c|/ MRA_QUERY_BLOCK + s,|/ MRA_QUERY_BLOCK,

@@ -129,6 +129,7 @@ static void test_sorted(const char * dir, const struct npy * qkv) {
             &c.error[2], &c.error[3]);
         CHECK(n == 7, "%s: bad line: %s", path, line);
         if (n == 7) test_case(dir, &c, qkv);
+        if (n == 7) test_int8(&c, qkv);
         n_cases += n == 7;
     }
     CHECK(n_cases >= 4, "only %d sorted cases", n_cases);

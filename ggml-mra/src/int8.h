@@ -87,8 +87,10 @@ struct mra_int8_kernels {
     void (*pack)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1);
 
     // Query rows [i0, i1), at most MRA_INT8_ROWS, over all keys; or (p->gather) at most MRA_INT8_GATHER over the n_idx
-    // > 0 keys idx. state: o[dv], max, sum that every row starts from, or NULL. Returns which rows are left to the
-    // float kernel, bit i - i0, because their logits would be too far off; what is written there has no meaning.
+    // > 0 keys idx. state: o[dv], max, sum that every row starts from, or NULL. In the sorted frame (a->sorted.order)
+    // the rows are those of one query block, and the state's scores get (q - q~).k_mean as in columns. Returns which
+    // rows are left to the float kernel, bit i - i0, because their logits would be too far off; what is written there
+    // has no meaning.
     uint32_t (*attn)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
         const int32_t * idx, int n_idx, const float * state, void * scratch);
 };

@@ -79,6 +79,11 @@ struct mra_attn_head {
     struct mra_int8_pack int8_pack;
 };
 
+// where query i of a head lies in its tensors: in the order of the text, or of the sorted frame
+static inline size_t mra_query_at(const struct mra_attn_head * a, int i) {
+    return a->sorted.order ? (size_t) a->sorted.order[i] : (size_t) i;
+}
+
 // query_order looks at every stride-th of n rows. Odd: positions that repeat have even periods.
 static inline int mra_order_stride(int n, int n_wanted) { return n / n_wanted > 1 ? n / n_wanted | 1 : 1; }
 
@@ -179,7 +184,7 @@ struct mra_kernels {
     // computed in integers, where these are good enough; scratch then has MRA_INT8_SCRATCH bytes more.
     // With sorted.order: the sorted frame. Query block x has the queries order[16 x ...], its key blocks are expanded
     // by bound + largest bias, keys kept by q~.k_j + key_bias[j], and what is not kept weighs e^{scale (q~.k_j + (q_i -
-    // q~).k_mean)}: as if k_mean had been subtracted from all keys. Blocks with all_keys are exact. Not with int8.
+    // q~).k_mean)}: as if k_mean had been subtracted from all keys. Blocks with all_keys are exact.
     void (*columns)(const struct mra_attn_head * a, int x0, void * scratch);
 
     struct mra_dense_kernels dense;

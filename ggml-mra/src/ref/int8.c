@@ -123,7 +123,8 @@ static void pack(
     for (int j = j0; j < j1; j += MRA_INT8_KEYS) pack_block(form, a, &own, j, k_factor);
 }
 
-// One row of queries in integers. shift: scale log2(e) q . mean, which the logits lack.
+// One row of queries in integers. shift: scale log2(e) q . mean, which the logits lack; in the sorted frame minus what
+// the coarse state lacks, scale log2(e) (q - q~).k_mean.
 struct row {
     whole q[MRA_INT8_MAX_DIM];
     float scale;
@@ -133,13 +134,18 @@ struct row {
 // false: too far off
 static bool row_of(const struct mra_int8_form * form, const struct mra_attn_head * a, const struct mra_int8_pack * p,
     int i, struct row * r) {
+    const struct mra_sorted * sorted = &a->sorted;
+    const size_t block = (size_t) i / MRA_QUERY_BLOCK * MRA_ROUND_UP(a->d, MRA_PAD);
+    const int at = (int) mra_query_at(a, i);
     float x[MRA_INT8_MAX_DIM];
     double q2 = 0, k2 = 0, step = 0;
     r->shift = 0;
     for (int c = 0; c < a->d; c++) {
-        x[c] = value(a->q, i, c) * p->q_factor[c];
+        const double q = value(a->q, at, c), f = (double) a->scale * 1.44269504f;
+        x[c] = (float) q * p->q_factor[c];
         q2 += (double) x[c] * x[c];
-        r->shift += (double) a->scale * 1.44269504f * value(a->q, i, c) * p->mean[c];
+        r->shift += f * q * p->mean[c];
+        if (sorted->order) r->shift -= f * (q - sorted->q_mean[block + c]) * sorted->k_mean[c];
     }
     const float s = largest(x, a->d), f = (float) form->q_max / s;
     for (int c = 0; c < a->d; c++) r->q[c] = (whole) (isfinite(x[c] * f) ? lrintf(x[c] * f) : 0);
@@ -183,7 +189,7 @@ static void attn_row(const struct mra_int8_form * form, const struct mra_attn_he
             for (int c = 0; c < a->dv; c++) o[c] += weight * ((const whole *) p->v)[j * dv + c] * w;
         }
     }
-    for (int c = 0; c < a->dv; c++) a->out[i * a->ld_out + c] = (float) (o[c] / sum * p->v_factor[c]);
+    for (int c = 0; c < a->dv; c++) a->out[mra_query_at(a, i) * a->ld_out + c] = (float) (o[c] / sum * p->v_factor[c]);
 }
 
 static uint32_t attn(const struct mra_int8_form * form, const struct mra_attn_head * a, const struct mra_int8_pack * p,
