@@ -182,23 +182,6 @@ void check_failed(void) {
 
 int summary(const char * name) {
 #ifdef MRA_TEST_CUDA
-    void int8_pack_nowhere(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1) {
-        (void) a;
-        (void) p;
-        CHECK(false, "keys %d to %d are packed on the CPU", j0, j1);
-    }
-    uint32_t int8_attn_nowhere(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
-        const int32_t * idx, int n_idx, const float * state, void * scratch) {
-        (void) a;
-        (void) p;
-        (void) idx;
-        (void) n_idx;
-        (void) state;
-        (void) scratch;
-        CHECK(false, "rows %d to %d are computed on the CPU", i0, i1);
-        return 0;
-    }
-
     cuda_target_summary();
 #endif
     printf("%s: %d checks, %d failed, results %016llx\n", name, n_checks, n_failed, (unsigned long long) results_hash);
@@ -206,6 +189,22 @@ int summary(const char * name) {
 }
 
 #ifdef MRA_TEST_CUDA
+void int8_pack_nowhere(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1) {
+    (void) a;
+    (void) p;
+    CHECK(false, "keys %d to %d are packed on the CPU", j0, j1);
+}
+uint32_t int8_attn_nowhere(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
+    const int32_t * idx, int n_idx, const float * state, void * scratch) {
+    (void) a;
+    (void) p;
+    (void) idx;
+    (void) n_idx;
+    (void) state;
+    (void) scratch;
+    CHECK(false, "rows %d to %d are computed on the CPU", i0, i1);
+    return 0;
+}
 int kernel_tables(const struct mra_kernels ** out, int max) {
     if (max > 0) out[0] = &mra_kernels_ref;
     if (max > 1) out[1] = &mra_kernels_cuda;
