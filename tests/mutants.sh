@@ -288,7 +288,7 @@ test-encoder-device|encoder/*.c|for (int i = ctx->n_backends - 1; i >= 0; i--) g
 test-encoder-device|encoder/*.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
 test-int8   |cpu/int8-query.inc|sum * -KEY_BIAS|sum * (1 - KEY_BIAS)
 test-int8   |cpu/int8-query.inc|<= limit) << i|<= limit * 1e30f) << i
-test-int8   |cpu/int8-query.inc|v_set1(state[a->dv]) - dot[0] * v_set1(a->scale)|v_set1(state[a->dv])
+test-int8   |cpu/int8-query.inc|v_set1(state[a->dv]) - (dot[0] + v_set1(same)) * v_set1(a->scale)|v_set1(state[a->dv])
 test-int8   |cpu/int8-query.inc|state[c] / p->v_factor[c]|state[c] * p->mean[0]
 test-int8   |cpu/int8-attn.inc|v_load(s->q_scale + (n0 + n) * VL), v_log2)|v_load(s->q_scale + (n0 + n) * VL), v_set1(0))
 test-int8   |cpu/int8-attn.inc|v_store(t + j * H + i, v_set1(-INFINITY))|(void) 0
