@@ -20,6 +20,19 @@
 #    define V_BIAS 128
 #endif
 
+// Sums of integers may start from the bits of V_ZERO. As floats they are then V_ZERO + sum, and the sum times d is one
+// fused multiply-add, whose rounding is that of the product where V_ZERO d is exact. x86 computes conversions where it
+// computes dot products; elsewhere they cost nothing, and sums start from 0.
+#define V_ZERO      12582912.0f // 1.5 * 2^23
+#define V_ZERO_BITS 0x4b400000
+#if V_STEP == 4 && defined(__FMA__) && !defined(MRA_VL)
+#    define V_FROM_ZERO 1
+#    define V_START     V_ZERO_BITS
+#else
+#    define V_FROM_ZERO 0
+#    define V_START     0
+#endif
+
 typedef int16_t v16 __attribute__((vector_size(4 * VL)));
 typedef int8_t v8 __attribute__((vector_size(4 * VL)));
 typedef int32_t viu __attribute__((vector_size(4 * VL), aligned(4), may_alias));
@@ -62,9 +75,31 @@ INL int32_t v_hsum_i(vi a) {
     UNROLL for (int i = 1; i < VL / 4; i++) r += u.part[i];
     return r[0] + r[1] + r[2] + r[3];
 }
+// element i = the sum, or the largest, of the elements of r[i]; r[VL] is overwritten
+#define V_FOLD(s, OP) \
+    UNROLL for (int i = 0; i < (s); i++) { \
+        const vi a = r[i], b = r[i + (s)]; \
+        r[i] = OP(__builtin_shufflevector(a, b, V_LOW_##s), __builtin_shufflevector(a, b, V_HIGH_##s)); \
+    }
+#if VL == 16
+#    define V_FOLD_ALL(OP) V_FOLD(8, OP) V_FOLD(4, OP) V_FOLD(2, OP) V_FOLD(1, OP)
+#elif VL == 8
+#    define V_FOLD_ALL(OP) V_FOLD(4, OP) V_FOLD(2, OP) V_FOLD(1, OP)
+#else
+#    define V_FOLD_ALL(OP) V_FOLD(2, OP) V_FOLD(1, OP)
+#endif
+INL vi v_add_i(vi a, vi b) { return a + b; }
+INL vi v_fold_sum(vi * r) {
+    V_FOLD_ALL(v_add_i)
+    return r[0];
+}
+INL vi v_fold_max(vi * r) {
+    V_FOLD_ALL(v_max_i)
+    return r[0];
+}
 INL vf v_to_float(vi x) { return __builtin_convertvector(x, vf); }
 // nearest integer of |x| < 2^22
-INL vi v_round(vf x) { return (vi) (x + v_set1(12582912.0f)) - 0x4b400000; }
+INL vi v_round(vf x) { return (vi) (x + v_set1(V_ZERO)) - V_ZERO_BITS; }
 
 // the low halves of the elements of a, then of b
 #if VL == 16
@@ -105,6 +140,22 @@ INL void v_store_bytes(char * p, const vi * v) {
 #endif
 }
 
+// VL/4 times 16 bytes, each `step` bytes behind the one before
+INL vi v_load_parts(const char * p, size_t step) {
+#if VL == 16 && defined(__AVX512F__)
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *) p));
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) (p + step)), 1);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) (p + 2 * step)), 2);
+    return (vi) _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) (p + 3 * step)), 3);
+#elif VL == 8
+    const __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) p));
+    return (vi) _mm256_inserti128_si256(v, _mm_loadu_si128((const __m128i *) (p + step)), 1);
+#else
+    union v_parts u;
+    UNROLL for (int i = 0; i < VL / 4; i++) memcpy(&u.part[i], p + i * step, 16);
+    return u.v;
+#endif
+}
 #if VL == 16
 // 32 bytes at a, then 32 bytes at b
 INL vf v_load_halves(const void * a, const void * b) {
@@ -121,22 +172,17 @@ INL vf v_load_halves(const void * a, const void * b) {
 #    endif
     return u.v;
 }
-// r[8] as two 8 x 8 matrices, one in the lower and one in the upper halves of the vectors: transposes both
-#    define V_SWAP_HALVES(s, LO, HI) \
-        do { \
-            UNROLL for (int i = 0; i < 8; i++) if (!(i & (s))) { \
-                const vf a = r[i], b = r[i + (s)]; \
-                r[i] = __builtin_shufflevector(a, b, LO); \
-                r[i + (s)] = __builtin_shufflevector(a, b, HI); \
-            } \
-        } while (0)
-INL void v_transpose_halves(vf * r) {
-    V_SWAP_HALVES(4, V_LIST(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
-        V_LIST(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31));
-    V_SWAP_HALVES(2, V_LIST(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
-        V_LIST(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));
-    V_SWAP_HALVES(1, V_LIST(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
-        V_LIST(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31));
+// 8 F16 at a, then 8 at b; up to 16 bytes behind the former and before the latter may be read
+INL vf v_load_f16_halves(const uint16_t * a, const uint16_t * b) {
+#    if defined(__AVX512F__)
+    const __m512 low = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) a));
+    return (vf) _mm512_mask_cvtph_ps(low, 0xff00, _mm256_loadu_si256((const __m256i *) (b - 8)));
+#    else
+    uint16_t h[16];
+    memcpy(h, a, 16);
+    memcpy(h + 8, b, 16);
+    return v_load_f16(h);
+#    endif
 }
 #endif
 
