@@ -20,6 +20,19 @@
 #    define V_BIAS 128
 #endif
 
+// Sums of integers may start from the bits of V_ZERO. As floats they are then V_ZERO + sum, and the sum times d is one
+// fused multiply-add, whose rounding is that of the product where V_ZERO d is exact. x86 computes conversions where it
+// computes dot products; elsewhere they cost nothing, and sums start from 0.
+#define V_ZERO      12582912.0f // 1.5 * 2^23
+#define V_ZERO_BITS 0x4b400000
+#if V_STEP == 4 && defined(__FMA__) && !defined(MRA_VL)
+#    define V_FROM_ZERO 1
+#    define V_START     V_ZERO_BITS
+#else
+#    define V_FROM_ZERO 0
+#    define V_START     0
+#endif
+
 typedef int16_t v16 __attribute__((vector_size(4 * VL)));
 typedef int8_t v8 __attribute__((vector_size(4 * VL)));
 typedef int32_t viu __attribute__((vector_size(4 * VL), aligned(4), may_alias));
@@ -62,9 +75,31 @@ INL int32_t v_hsum_i(vi a) {
     UNROLL for (int i = 1; i < VL / 4; i++) r += u.part[i];
     return r[0] + r[1] + r[2] + r[3];
 }
+// element i = the sum, or the largest, of the elements of r[i]; r[VL] is overwritten
+#define V_FOLD(s, OP) \
+    UNROLL for (int i = 0; i < (s); i++) { \
+        const vi a = r[i], b = r[i + (s)]; \
+        r[i] = OP(__builtin_shufflevector(a, b, V_LOW_##s), __builtin_shufflevector(a, b, V_HIGH_##s)); \
+    }
+#if VL == 16
+#    define V_FOLD_ALL(OP) V_FOLD(8, OP) V_FOLD(4, OP) V_FOLD(2, OP) V_FOLD(1, OP)
+#elif VL == 8
+#    define V_FOLD_ALL(OP) V_FOLD(4, OP) V_FOLD(2, OP) V_FOLD(1, OP)
+#else
+#    define V_FOLD_ALL(OP) V_FOLD(2, OP) V_FOLD(1, OP)
+#endif
+INL vi v_add_i(vi a, vi b) { return a + b; }
+INL vi v_fold_sum(vi * r) {
+    V_FOLD_ALL(v_add_i)
+    return r[0];
+}
+INL vi v_fold_max(vi * r) {
+    V_FOLD_ALL(v_max_i)
+    return r[0];
+}
 INL vf v_to_float(vi x) { return __builtin_convertvector(x, vf); }
 // nearest integer of |x| < 2^22
-INL vi v_round(vf x) { return (vi) (x + v_set1(12582912.0f)) - 0x4b400000; }
+INL vi v_round(vf x) { return (vi) (x + v_set1(V_ZERO)) - V_ZERO_BITS; }
 
 // the low halves of the elements of a, then of b
 #if VL == 16
@@ -105,6 +140,22 @@ INL void v_store_bytes(char * p, const vi * v) {
 #endif
 }
 
+// VL/4 times 16 bytes, each `step` bytes behind the one before
+INL vi v_load_parts(const char * p, size_t step) {
+#if VL == 16 && defined(__AVX512F__)
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *) p));
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) (p + step)), 1);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) (p + 2 * step)), 2);
+    return (vi) _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) (p + 3 * step)), 3);
+#elif VL == 8
+    const __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) p));
+    return (vi) _mm256_inserti128_si256(v, _mm_loadu_si128((const __m128i *) (p + step)), 1);
+#else
+    union v_parts u;
+    UNROLL for (int i = 0; i < VL / 4; i++) memcpy(&u.part[i], p + i * step, 16);
+    return u.v;
+#endif
+}
 #if VL == 16
 // 32 bytes at a, then 32 bytes at b
 INL vf v_load_halves(const void * a, const void * b) {
@@ -120,6 +171,18 @@ INL vf v_load_halves(const void * a, const void * b) {
     memcpy(u.half[1], b, 32);
 #    endif
     return u.v;
+}
+// 8 F16 at a, then 8 at b; up to 16 bytes behind the former and before the latter may be read
+INL vf v_load_f16_halves(const uint16_t * a, const uint16_t * b) {
+#    if defined(__AVX512F__)
+    const __m512 low = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) a));
+    return (vf) _mm512_mask_cvtph_ps(low, 0xff00, _mm256_loadu_si256((const __m256i *) (b - 8)));
+#    else
+    uint16_t h[16];
+    memcpy(h, a, 16);
+    memcpy(h + 8, b, 16);
+    return v_load_f16(h);
+#    endif
 }
 #endif
 

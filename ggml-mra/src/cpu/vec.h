@@ -142,43 +142,58 @@ INL vf v_exp2_up(vf x) {
     return v_exp2_parts(x, x);
 }
 
-// Rows 0 .. n - 1 of r: swaps the off-diagonal s x s blocks
-#define V_SWAP(n, s, LO, HI) \
-    do { \
-        UNROLL for (int i = 0; i < (n); i++) if (!(i & (s))) { \
-            const vf a = r[i], b = r[i + (s)]; \
-            r[i] = __builtin_shufflevector(a, b, LO); \
-            r[i + (s)] = __builtin_shufflevector(a, b, HI); \
-        } \
-    } while (0)
-#define V_LIST(...) __VA_ARGS__
+// Of vectors a and b, blocks of s elements: V_LOW_s takes the even ones of a, each with b's behind it, V_HIGH_s the
+// odd.
 #if VL == 16
-// r[8] as two 8 x 8 matrices, one in the lower and one in the upper halves of the vectors: transposes both
-INL void v_transpose_halves(vf * r) {
-    V_SWAP(8, 4, V_LIST(0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27),
-        V_LIST(4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31));
-    V_SWAP(8, 2, V_LIST(0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29),
-        V_LIST(2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31));
-    V_SWAP(8, 1, V_LIST(0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30),
-        V_LIST(1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31));
-}
+#    define V_LOW_8  0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23
+#    define V_HIGH_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#    define V_LOW_4  0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27
+#    define V_HIGH_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#    define V_LOW_2  0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29
+#    define V_HIGH_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#    define V_LOW_1  0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30
+#    define V_HIGH_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#elif VL == 8
+#    define V_LOW_4  0, 1, 2, 3, 8, 9, 10, 11
+#    define V_HIGH_4 4, 5, 6, 7, 12, 13, 14, 15
+#    define V_LOW_2  0, 1, 8, 9, 4, 5, 12, 13
+#    define V_HIGH_2 2, 3, 10, 11, 6, 7, 14, 15
+#    define V_LOW_1  0, 8, 2, 10, 4, 12, 6, 14
+#    define V_HIGH_1 1, 9, 3, 11, 5, 13, 7, 15
+#else
+#    define V_LOW_2  0, 1, 4, 5
+#    define V_HIGH_2 2, 3, 6, 7
+#    define V_LOW_1  0, 4, 2, 6
+#    define V_HIGH_1 1, 5, 3, 7
 #endif
-// Transposes r as a VL x VL matrix: swaps blocks for s = VL/2 .. 1
+
+// swaps the off-diagonal s x s blocks of the matrix with rows r[n]
+#define V_SWAP(s, n) \
+    UNROLL for (int i = 0; i < (n); i++) if (!(i & (s))) { \
+        const vf a = r[i], b = r[i + (s)]; \
+        r[i] = __builtin_shufflevector(a, b, V_LOW_##s); \
+        r[i + (s)] = __builtin_shufflevector(a, b, V_HIGH_##s); \
+    }
+// Transposes r as a VL x VL matrix.
 INL void v_transpose(vf * r) {
 #if VL == 16
-    V_SWAP(16, 8, V_LIST(0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23),
-        V_LIST(8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31));
-    v_transpose_halves(r);
-    v_transpose_halves(r + 8);
-#elif VL == 8
-    V_SWAP(8, 4, V_LIST(0, 1, 2, 3, 8, 9, 10, 11), V_LIST(4, 5, 6, 7, 12, 13, 14, 15));
-    V_SWAP(8, 2, V_LIST(0, 1, 8, 9, 4, 5, 12, 13), V_LIST(2, 3, 10, 11, 6, 7, 14, 15));
-    V_SWAP(8, 1, V_LIST(0, 8, 2, 10, 4, 12, 6, 14), V_LIST(1, 9, 3, 11, 5, 13, 7, 15));
-#else
-    V_SWAP(4, 2, V_LIST(0, 1, 4, 5), V_LIST(2, 3, 6, 7));
-    V_SWAP(4, 1, V_LIST(0, 4, 2, 6), V_LIST(1, 5, 3, 7));
+    V_SWAP(8, VL)
 #endif
+#if VL >= 8
+    V_SWAP(4, VL)
+#endif
+    V_SWAP(2, VL)
+    V_SWAP(1, VL)
 }
+// r[n] as n x n matrices side by side: transposes each
+INL void v_transpose_4(vf * r) { V_SWAP(2, 4) V_SWAP(1, 4) }
+#if VL >= 8
+INL void v_transpose_8(vf * r) {
+    V_SWAP(4, 8)
+    V_SWAP(2, 8)
+    V_SWAP(1, 8)
+}
+#endif
 
 // F16 -> F32. Without the instruction: exponent by a multiplication, which also normalises subnormals.
 INL vf v_load_f16(const uint16_t * p) {
