@@ -23,22 +23,36 @@ places() {
 
 # -fexpensive-optimizations: without it -O1 makes no fused multiplications
 cflags="-std=c11 -O1 -fexpensive-optimizations -ffp-contract=fast -fno-math-errno -fno-trapping-math"
-march() {
-    case $1 in base) echo -march=x86-64-v2 ;; v3) echo -march=x86-64-v3 ;; v3-vnni) echo "-march=x86-64-v3 -mavxvnni" ;;
-        v4) echo -march=x86-64-v4 ;; v4-vnni) echo "-march=x86-64-v4 -mavx512vnni" ;; esac
+v3="-march=x86-64-v3"; v3_vnni="$v3 -mavxvnni"
+kernels=$work/kernels
+compile() { cc $cflags -I"$work/ggml-mra/src/cpu" "$@"; }
+level() { # NAME FLAGS...: a level of the kernels, whole
+    name=$1; shift; compile "$@" -c "$work/ggml-mra/src/cpu/isa-$name.c" -o "$kernels/$name.o"
 }
-isa() { cc $cflags $(march "$1") -c "$work/ggml-mra/src/cpu/isa-$1.c" -o "$work/kernels/$1.o"; }
-kernels_build() {
-    for i in base v3-vnni v4 v4-vnni; do [ -e "$work/kernels/$i.o" ] || isa $i || return 1; done
-    isa v3 || return 1
-    for t in test-kernels test-kernels-extreme; do
-        cc -std=c11 -O1 -D_GNU_SOURCE -o "$work/kernels/$t" "$work/tests/$t.c" "$work/ggml-mra/src/cpu/dispatch.c" \
-            "$work/ggml-mra/src/cpu/int8.c" \
-            "$work"/ggml-mra/src/ref/*.c "$work"/kernels/*.o -lm || return 1
+tables() { # levels that "kernels" never runs
+    printf '#include "../kernels.h"\nconst struct mra_kernels mra_kernels_v4 = { .name = "v4" };\n'
+    for i in v3_vnni v4_vnni; do printf 'const struct mra_dense_kernels mra_dense_%s;\nconst struct mra_int8_kernels mra_int8_%s;\n' $i $i; done
+}
+
+# "kernels": without ggml, so without cmake
+rest_build() { # objects besides those of the levels
+    for f in "$work"/ggml-mra/src/ref/*.c "$work"/ggml-mra/src/cpu/dispatch.c "$work"/ggml-mra/src/cpu/int8.c \
+        "$work"/tests/test-kernels.c "$work"/tests/test-kernels-extreme.c; do
+        o=$kernels/$(basename "$(dirname "$f")")-$(basename "$f" .c).o
+        [ "$o" -nt "$f" ] || cc -std=c11 -O1 -D_GNU_SOURCE -c "$f" -o "$o" || return 1
     done
 }
+kernels_link() { # OBJECT...: of the level v3
+    for t in test-kernels test-kernels-extreme; do
+        cc -o "$kernels/$t" "$kernels/tests-$t.o" "$@" "$kernels"/ref-*.o "$kernels"/cpu-*.o "$kernels/base.o" "$kernels/tables.o" -lm || return 1
+    done
+}
+v3_build() { # unless nothing it is made of has changed
+    [ -e "$kernels/v3.o" ] && [ -z "$(find "$work"/ggml-mra/src/cpu "$work"/ggml-mra/src/*.h -newer "$kernels/v3.o")" ] || level v3 $v3
+}
+kernels_build() { rest_build && v3_build && kernels_link "$kernels/v3.o"; }
 kernels_test() {
-    for t in test-kernels test-kernels-extreme; do timeout 300 "$work/kernels/$t" v3 30 || return 1; done
+    for t in test-kernels test-kernels-extreme; do timeout 300 "$kernels/$t" v3 30 || return 1; done
 }
 
 # the rest by cmake, configured when first needed
@@ -49,10 +63,63 @@ cmake_build() {
 }
 build_test() { if [ "$1" = kernels ]; then kernels_build; else cmake_build "$1"; fi; }
 run_test() {
-    if [ "$1" = kernels ]; then kernels_test; else
+    if [ "$1" = kernels ]; then MRA_FAIL_FAST=1 kernels_test; else
         MRA_FAIL_FAST=1 timeout 600 ctest --test-dir "$work/build" -R "^$1\$" --no-tests=error; fi
 }
 
+# A level takes 20 seconds to compile, most kernels less than one. So a bug in a kernel is put into the level v3 (and into v3-vnni, if it has
+# this kernel) alone: the kernel is compiled by itself and replaces the table's when the program starts.
+whole_build() { # from the sources as they are: the levels under other names, and what "kernels" has of the others
+    printf '#define MRA_KERNELS mra_kernels_whole\n#define MRA_ISA_NAME "v3"\n#include "kernels.inc"\n' >"$kernels/whole.c"
+    printf '#define MRA_DENSE mra_dense_whole\n#define MRA_INT8 mra_int8_whole\n#include "dense.inc"\n' >"$kernels/whole-vnni.c"
+    tables >"$kernels/tables.c"
+    compile $v3 -c "$kernels/whole.c" -o "$kernels/whole.o" && compile $v3_vnni -c "$kernels/whole-vnni.c" -o "$kernels/whole-vnni.o" &&
+        compile -c "$kernels/tables.c" -o "$kernels/tables.o" && level base -march=x86-64-v2
+}
+start="__attribute__((constructor(101))) static void start(void)"
+alone() { # FILE MEMBER VALUE: replaces the member of the table v3
+    printf '#include "../kernels.h"\n#include "vec.h"\n#include "%s"\nextern const struct mra_kernels mra_kernels_whole;\n' "$1"
+    printf 'struct mra_kernels table __asm__("mra_kernels_v3");\n%s {\n    table = mra_kernels_whole;\n    table.%s = %s;\n}\n' "$start" "$2" "$3"
+}
+alone_vnni() { # FILE TYPE VALUE OTHER: the table of this type of v3-vnni is new, the other one is the whole level's
+    printf '#include "%s"\nextern const struct mra_%s_kernels mra_%s_whole;\n' "$1" "$4" "$4"
+    printf 'const struct mra_%s_kernels mra_%s_v3_vnni = %s;\n' "$2" "$2" "$3"
+    printf 'struct mra_%s_kernels other __asm__("mra_%s_v3_vnni");\n%s { other = mra_%s_whole; }\n' "$4" "$4" "$start" "$4"
+}
+write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel; fails where no kernel can be built by itself
+    dense="(struct mra_dense_kernels) { linear_x, linear }"
+    int8="(struct mra_int8_kernels) { MRA_INT8_WORDS, sizeof(small), int8_pack, int8_attn }"
+    rm -f "$kernels/alone-vnni.c" "$kernels/alone-vnni.o"
+    case $1 in
+        */cpu/columns*.inc) alone columns.inc columns columns ;;
+        */cpu/linear*.inc)  alone linear.inc dense "$dense"
+            alone_vnni linear.inc dense "{ linear_x, linear }" int8 >"$kernels/alone-vnni.c" ;;
+        */cpu/int8-*.inc)   alone int8.inc int8 "$int8"
+            alone_vnni int8.inc int8 "{ MRA_INT8_BYTES, sizeof(small), int8_pack, int8_attn }" dense >"$kernels/alone-vnni.c" ;;
+        */cpu/*.inc)        f=$(basename "$1"); m=$(basename "$1" .inc | tr - _); alone "$f" "$m" "$m" ;;
+        *) return 1 ;;
+    esac >"$kernels/alone.c"
+}
+# quick_test FILE TEST: fails where the bug is found; 0: not found, or this file cannot be tried like that
+quick_test() {
+    write_alone "$1" || return 0
+    objects="$kernels/alone.o $kernels/whole.o"
+    compile $v3 -c "$kernels/alone.c" -o "$kernels/alone.o" || return 0
+    if [ -e "$kernels/alone-vnni.c" ]; then
+        compile $v3_vnni -c "$kernels/alone-vnni.c" -o "$kernels/alone-vnni.o" || return 0
+        objects="$objects $kernels/alone-vnni.o $kernels/whole-vnni.o"
+    fi
+    if [ "$2" = kernels ]; then kernels_link $objects || return 0
+    else
+        link=$work/build/tests/CMakeFiles/$2.dir/link.txt # of cmake's makefiles
+        [ -e "$link" ] && (cd "$work/build/tests" && eval "$(sed "s# -o # $(echo $objects) -o #" "$link")") || return 0
+    fi
+    run_test "$2"; found=$?
+    [ "$2" = kernels ] || rm -f "$work/build/bin/$2" # to be linked again
+    return $found
+}
+
+[ $fit = 1 ] || whole_build >"$log" 2>&1 || { tail "$log"; exit 1; }
 seeded_bugs <<'LIST'
 kernels     |cpu/pool.inc|const float inv = 1.0f / n;|const float inv = 1.0f / block;
 kernels     |cpu/pool.inc|v_min(r, acc) : v_max(r, acc)|v_max(r, acc) : v_max(r, acc)

@@ -36,6 +36,10 @@ static const struct {
     { "attn --budget nan", 2, "--budget" },
     { "attn --frame round", 2, "frame 'round'" },
     { "attn --frame 16,4", 2, "the last one 1" },
+    { "attn --attn-type int4", 2, "'int4' is not a list of float and int8" },
+    { "attn --attn-type int8,int8", 2, "is not a list" },
+    { "attn --attn-type float,int8 --frame mra2", 2, "frames are exact and columns, not mra2" },
+    { "model -m x.gguf --attn-type int4", 2, "int4" },
     { "attn --heads 12 --kv-heads 5", 2, "does not divide" },
     { "attn --json=1", 2, "--json" },
     { "attn extra", 2, "unexpected 'extra'" },
@@ -80,6 +84,25 @@ static void test_lines(const char * bench) {
 
 // ---- JSON ------------------------------------------------------------------------------------------------------
 
+// floats and integers in one run, the second beside floats; kernels without integers have no such row
+static void test_types(const char * bench) {
+    const bool base = run(fmt("MRA_ISA=base '%s' %s--attn-type float,int8 --json 2>&1 >/dev/null", bench, TINY)) == 0;
+    CHECK(base && strstr(out, "kernels base have no int8: no row"), "base: %s", out);
+    CHECK(run(fmt("'%s' attn -n 300 --heads 2 -t 2 --reps 3 --frame exact --attn-type float,int8 --json", bench)) == 0,
+        "types: %s", out);
+    for (int r = 0; r < 2; r++) {
+        cJSON * o = json_at(r);
+        if (!o) break; // a CPU without integers
+        const char * type = cJSON_GetStringValue(cJSON_GetObjectItem(o, "attn_type"));
+        CHECK(type && strcmp(type, r ? "int8" : "float") == 0, "line %d: type %s", r, type);
+        CHECK(isfinite(number(o, "float_ms")) == (r == 1), "line %d: float_ms", r);
+        CHECK(number(o, "rel_error") < (r ? .03 : 1e-5) && number(o, "rel_error") > (r ? 1e-5 : 0), "line %d: error %g",
+            r, number(o, "rel_error"));
+        CHECK(number(o, "peak_share") > 0 && number(o, "peak_share") <= 1.05, "line %d: share of the peak", r);
+        cJSON_Delete(o);
+    }
+}
+
 static void test_json(const char * bench) {
     static const char * const fields[] = { "n", "heads", "kv_heads", "dim", "budget", "work", "ms", "gflops",
         "peak_share", "flash_ms", "flash_f16_ms", "speedup", "matmul_ms", "rel_error", "scratch_mb", "threads",
@@ -110,6 +133,7 @@ static void test_json(const char * bench) {
     cJSON * o = json_at(0);
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(o, "matmul_ms")), "matmul_ms is not null");
     cJSON_Delete(o);
+    test_types(bench);
     CHECK(run(fmt("'%s' peak -t 1 --json", bench)) == 0, "peak");
     o = json_at(0);
     CHECK(number(o, "fma_gflops") > .1 && number(o, "threads") == 1, "peak: %s", out);
@@ -300,6 +324,10 @@ static void test_broken(const char * broken, const char * models) {
         { "columns-keep-less-of-many", ATTN "-n 640 --frame columns", 1, "in the first 64 rows" },
         { "columns-miss-row", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
         { "columns-nan", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
+        { "none", ATTN "-n 64,640 --frame exact --frame columns --attn-type int8", 0, "" },
+        { "int8-scale", ATTN "-n 64 --frame exact --attn-type int8", 1, "differ from the reference" },
+        { "int8-scale", ATTN "-n 128 --frame columns --attn-type int8", 1, "differ from the reference" },
+        { "int8-scale-of-many", ATTN "-n 640 --frame exact --attn-type int8", 1, "exact attention is off" },
         { "peak-low", ATTN "-n 512 --frame exact", 1, " % of the peak that was measured for " },
         { "linear-misses-row", "linear --shape 33,64,40", 1, "ggml-mra's linear: value 1280 is" },
         { "linear-misses-input", "linear --shape 33,320,40", 1, "ggml-mra's linear is off by " },
@@ -317,6 +345,7 @@ static void test_broken(const char * broken, const char * models) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const int code = run(
             fmt("MODELS='%s' && MRA_BENCH_BUG=%s '%s' %s 2>&1", models, cases[i].bug, broken, cases[i].args));
+        if (strstr(out, "have no int8")) continue;
         CHECK(code == cases[i].code && strstr(out, cases[i].says), "bug %s: exit code %d: %.600s", cases[i].bug, code,
             out);
     }

@@ -338,7 +338,7 @@ failures() {
     words 200 | tr '\n' ' ' >short.txt
     # in integers, or in floats where the kernels have none
     run 0 embed_with long.gguf -f short.txt --attn exact --attn-type int8 --verify -v; says out '"attention": "exact\(, int8\)\?",'; says err "attention in \(int8\|float\)"
-    MRA_ISA=base run 0 embed_with long.gguf -f short.txt --attn-type int8; lines err 1; says err "--attn-type int8: kernels base have none"; says out '"attention": "exact"}$'
+    MRA_ISA=base run 0 embed_with long.gguf -f short.txt --attn exact --attn-type int8; lines err 1; says err "--attn-type int8: kernels base have none"; says out '"attention": "exact"}$'
     MRA_ISA=base run 0 embed_with long.gguf --dry-run --json short --attn-type int8; says out '"attention_type": "float"'
     run 2 embed_with long.gguf short --attn-type int4; says err "int4"
     run 1 embed_with "$models/mra.gguf" "a b" --attn-type int8; says err "not square ones, with which this model was trained"; lines err 1
