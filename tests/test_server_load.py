@@ -111,7 +111,7 @@ class Clients(unittest.TestCase):
                 c = s.raw()
                 c.sendall(HEAD % len(body) + body)
                 gone.append(c)
-            self.assertTrue(wait_until(lambda: s.metric("mra_queue_requests") >= 6))
+            self.assertTrue(wait_until(lambda: s.metric("mra_queue_requests") >= 2))
             for c in gone:
                 c.close()
             self.assertTrue(wait_until(lambda: s.metric("mra_queue_requests") == 0))

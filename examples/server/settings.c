@@ -43,12 +43,13 @@ static const struct arg_opt own[] = {
     { OPT_BATCH_MS, "batch-ms", "N", "milliseconds of work that are computed together (default 50)" },
     { OPT_CONNECTIONS, "max-connections", "N", "connections at a time (default 1000)" },
     { OPT_HTTP_THREADS, "http-threads", "N", "threads that read requests, tokenize and write replies (default 2)" },
+    { 'v', "verbose", NULL, "print a line for each request" },
 };
 enum { N_OWN = sizeof(own) / sizeof(own[0]), MAX_SHARED = 64 };
 
 // options of the other programs that mean nothing here
 static const char * const not_here[] = { "model", "file", "input", "column", "no-header", "files", "pattern", "output",
-    "resume", "json", "verify", "dry-run" };
+    "resume", "json", "verbose", "verify", "dry-run" };
 
 static const char notes[] =
     "routes:\n"

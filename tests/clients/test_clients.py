@@ -9,6 +9,7 @@ import os
 import struct
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -97,7 +98,8 @@ class Clients(unittest.TestCase):
         command = [str(Path(sys.executable).parent / "schemathesis"), "run", self.url + "/openapi.json", "-H", "Authorization: Bearer secret",
                    # which prompts and how many dimensions there are is the model's to say, not the schema's
                    "--exclude-checks", "positive_data_acceptance", "--max-examples", os.environ.get("EXAMPLES", "40"), "--checks", "all", "--generation-database", "none", "--seed", "1"]
-        p = subprocess.run(command, capture_output=True, text=True)
+        with tempfile.TemporaryDirectory() as folder:  # it leaves files where it runs
+            p = subprocess.run(command, capture_output=True, text=True, cwd=folder)
         self.assertEqual(p.returncode, 0, p.stdout[-8000:] + p.stderr[-2000:])
         print(p.stdout[p.stdout.rfind("SUMMARY"):])
 
