@@ -141,7 +141,6 @@ kernels     |cpu/window-attn.inc|a->n_k - i1 < window ? a->n_k : i1 + window|a->
 test-layers |*.c *.h|p->u.rope_table.scale * pow|pow
 test-layers |*.c *.h|row[c] = (float) cos(positions[i] * freq[c]);|row[c] = cosf((float) positions[i] * (float) freq[c]);
 test-layers |*.c *.h|while (2 * m <= n_head) m *= 2;|m = n_head;
-test-layers |*.c *.h|(near && aligned)|false
 test-layers |*.c *.h|a.scale = w->scale;|
 kernels     |ref/topk-blocks.c|left-- > 0|left > 0
 kernels     |ref/columns.c|if (m == -INFINITY) m = 0;|

@@ -105,7 +105,7 @@ class Folders(FolderTest):
             (dict(hidden_size="32"), "hidden_size = '32'"),
             (dict(num_hidden_layers=0), "num_hidden_layers"),
             (dict(num_hidden_layers=True), "num_hidden_layers"),
-            (dict(num_hidden_layers=1), "more layers"),
+            (dict(num_hidden_layers=1), "not part of the 1 layers"),
             (dict(num_hidden_layers=3), "missing tensor roberta.encoder.layer.2."),
             (dict(vocab_size=281), "has shape [280, 32], config.json says [281, 32]"),
             (dict(intermediate_size=None), "no intermediate_size"),

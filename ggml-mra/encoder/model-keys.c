@@ -116,8 +116,7 @@ static enum mra_status load_pooling(struct mra_model * m, struct mra_error * err
     if (name) return mra_fail(err, MRA_ERR_UNSUPPORTED, "mra.pooling '%.40s'", name);
     TRY(mra_gguf_bool(&m->file, "mra.normalize", &m->info.normalize, err));
     TRY(mra_gguf_int(&m->file, mra_key(m, "classifier.pooling_type").name, 0, 4, &cls_type, err));
-    if (cls_type == 1 || cls_type == 3)
-        return mra_fail(err, MRA_ERR_UNSUPPORTED, "a classifier of the mean or the last token");
+    m->cls_pooling = (enum mra_pooling) cls_type;
     return MRA_OK;
 }
 

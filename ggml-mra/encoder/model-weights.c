@@ -123,6 +123,8 @@ static enum mra_status load_heads(struct mra_model * m, struct mra_error * err) 
     const struct ggml_tensor * last = m->cls_out.w ? m->cls_out.w : m->cls.w;
     if (last && last->ne[1] > 1 << 20) return mra_fail(err, MRA_ERR_FORMAT, "%lld classes", (long long) last->ne[1]);
     m->info.n_class = last ? (int) last->ne[1] : 0;
+    if (m->info.n_class && (m->cls_pooling == MRA_POOLING_MEAN || m->cls_pooling == MRA_POOLING_LAST))
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "a classifier of the mean or the last token");
     // one label is a probability of its own, unless it is said to be a number
     if (m->info.n_class == 1 && m->info.problem == MRA_PROBLEM_SINGLE) m->info.problem = MRA_PROBLEM_MULTI;
     m->info.note = m->cls.w && !m->cls_out.w

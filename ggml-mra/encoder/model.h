@@ -55,6 +55,7 @@ struct mra_model {
     struct mra_arch arch;
     int n_head_kv;
     enum mra_act mlm_act;
+    enum mra_pooling cls_pooling; // what the classifier sees
 
     struct ggml_tensor *token_embd, *token_types, *position_embd; // token_types may be NULL; position_embd: if learnt
     struct mra_norm embd_norm, out_norm;
