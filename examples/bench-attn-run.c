@@ -12,11 +12,13 @@ static struct ggml_tensor * heads_view(struct ggml_context * ctx, struct ggml_te
 
 static struct ggml_tensor * build(struct ggml_context * ctx, const struct attn_data * d, enum contender which,
     int64_t n_q, const struct mra_attn_params * p, bool f16, struct mra_error * err) {
-    const bool half = which == FLASH_F16 || (which == OURS && f16);
+    const bool half = which == FLASH_F16 || ((which == OURS || which == FLOATS) && f16);
     struct ggml_tensor *q = heads_view(ctx, d->q, n_q), *k = heads_view(ctx, half ? d->k16 : d->k, d->n),
                        *v = heads_view(ctx, half ? d->v16 : d->v, d->n);
     const float scale = 1 / sqrtf((float) d->dim);
-    if (which == OURS) return ggml_mra_attn(ctx, q, k, v, NULL, p, err);
+    struct mra_attn_params floats = *p;
+    floats.type = MRA_ATTN_FLOAT;
+    if (which == OURS || which == FLOATS) return ggml_mra_attn(ctx, q, k, v, NULL, which == OURS ? p : &floats, err);
     if (which != MATMUL) return ggml_flash_attn_ext(ctx, q, k, v, NULL, scale, 0, 0);
     struct ggml_tensor * s = ggml_soft_max_ext(ctx, ggml_mul_mat(ctx, k, q), NULL, scale, 0);
     struct ggml_tensor * o = ggml_mul_mat(ctx, ggml_cont(ctx, ggml_transpose(ctx, v)), s);
@@ -50,5 +52,5 @@ double estimate(const struct engine * e, const struct attn_data * d, enum conten
     for (int i = 0; i < 2 && s >= 0 && s < .5; i++) s = fmin(s, graph_run(&g, e)); // the first one finds cold caches
     graph_free(&g);
     return s < 0 ? INFINITY
-                 : s * (double) d->n / (double) n_q * (which == OURS ? fmin(1, mra_attn_work(p, d->n, d->n)) : 1);
+                 : s * (double) d->n / (double) n_q * (which <= FLOATS ? fmin(1, mra_attn_work(p, d->n, d->n)) : 1);
 }

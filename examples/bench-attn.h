@@ -5,6 +5,30 @@
 
 #include "ggml-mra.h"
 
+extern const char bench_attn_name[]; // the program, in messages
+
+// ---- options (bench-attn-options.c) ----------------------------------------------------------------------------
+
+enum { ATTN_LIST = 32 };
+
+struct attn_options {
+    int64_t n[ATTN_LIST];
+    double budgets[ATTN_LIST];
+    const char * frames[ATTN_LIST];
+    enum mra_attn_type types[2];
+    int n_n, n_budgets, n_frames, n_types;
+    int64_t heads, kv_heads, dim;
+    int threads, reps;
+    bool f16, isa, json, matmul;
+    const char *qkv, *guard_path;
+    uint64_t seed;
+    double max_seconds;
+};
+
+struct npy;
+void attn_options_parse(struct attn_options * o, int argc, char ** argv); // exits on a wrong one
+void attn_options_qkv(struct attn_options * o, struct npy * a); // reads --qkv, which gives heads, dim and n; may exit
+
 // ---- inputs (bench-data.c) -------------------------------------------------------------------------------------
 
 // Q, K, V as an encoder's graph has them: [dim, heads, n], of which attention sees permuted views. Everybody gets the
@@ -16,7 +40,6 @@ struct attn_data {
     struct ggml_tensor *q, *k, *v, *k16, *v16; // F32 and F16 copies
 };
 
-struct npy;
 enum mra_status data_new(
     struct attn_data * d, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, struct mra_error * err);
 void data_generate(struct attn_data * d, uint64_t seed);
@@ -28,9 +51,9 @@ void data_free(struct attn_data * d);
 
 // ---- contenders (bench-attn-run.c) -----------------------------------------------------------------------------
 
-enum contender { OURS, FLASH, FLASH_F16, MATMUL, N_CONTENDERS };
+enum contender { OURS, FLOATS, FLASH, FLASH_F16, MATMUL, N_CONTENDERS };
 
-// OURS follows p and f16. n_q: queries, the first of the n tokens.
+// OURS follows p and f16; FLOATS: the same in floats, where p is in integers. n_q: queries, the first of the n tokens.
 enum mra_status graph_new(struct bench_graph * g, const struct engine * e, const struct attn_data * d,
     enum contender which, int64_t n_q, const struct mra_attn_params * p, bool f16, struct mra_error * err);
 
@@ -55,17 +78,21 @@ enum mra_status check_first_rows(const struct bench_graph * ours, const struct e
 enum mra_status check_output(const struct bench_graph * ours, const struct bench_graph * flash,
     const struct attn_data * d, const struct mra_attn_params * p, bool f16, double * rel_error, struct mra_error * err);
 
-// ---- rows and the guard (bench-guard.c) ------------------------------------------------------------------------
+// ---- rows (bench-attn-output.c) and the guard (bench-guard.c) --------------------------------------------------
 
 struct attn_row {
     int64_t n, heads, kv_heads, dim;
     const char *frame, *kv, *isa, *peak_isa; // peak_isa: the level of mra-bench peak whose rate is `peak`
+    enum mra_attn_type type;
     double budget, work;
     int threads;
     struct timing time[N_CONTENDERS];         // ms NAN: skipped
     double gflops, peak, peak_share, speedup; // NAN where unknown
     double rel_error, scratch_mb;
 };
+
+void attn_header_print(const struct attn_options * o, int argc, char ** argv);
+void attn_row_print(const struct attn_row * r, bool json);
 
 struct guard {
     struct cJSON * rows;

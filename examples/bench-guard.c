@@ -41,13 +41,20 @@ static bool same_text(const cJSON * o, const char * name, const char * x) {
     return cJSON_IsString(v) && strcmp(v->valuestring, x) == 0;
 }
 
+// lines from before there were types are floats
+static bool same_type(const cJSON * o, enum mra_attn_type type) {
+    return cJSON_GetObjectItemCaseSensitive(o, "attn_type") ? same_text(o, "attn_type", mra_attn_type_name(type))
+                                                            : type == MRA_ATTN_FLOAT;
+}
+
 void guard_check(struct guard * g, const struct attn_row * r, const char * program) {
     const cJSON * o;
     cJSON_ArrayForEach(o, g->rows) {
         if (!same_number(o, "n", (double) r->n) || !same_number(o, "heads", (double) r->heads) ||
             !same_number(o, "kv_heads", (double) r->kv_heads) || !same_number(o, "dim", (double) r->dim) ||
             !same_number(o, "budget", r->budget) || !same_number(o, "threads", r->threads) ||
-            !same_text(o, "frame", r->frame) || !same_text(o, "kv", r->kv) || !same_text(o, "isa", r->isa))
+            !same_text(o, "frame", r->frame) || !same_text(o, "kv", r->kv) || !same_text(o, "isa", r->isa) ||
+            !same_type(o, r->type))
             continue;
         const cJSON * was = cJSON_GetObjectItemCaseSensitive(o, "speedup");
         if (!cJSON_IsNumber(was) || !isfinite(r->speedup)) continue;

@@ -1,5 +1,6 @@
 // mra-bench linear: options, the loop over shapes and types, and its rows.
 #include "bench-linear.h"
+#include "bench-rows.h"
 
 #include "common/args.h"
 #include "common/output.h"
@@ -144,7 +145,7 @@ static void print_table(const struct linear_data * d, const struct row * r) {
     snprintf(c[3], 32, "%s", r->type);
     fmt_real(c[4], r->time[LINEAR_OURS].ms, 4);
     fmt_real(c[5], r->gops[LINEAR_OURS], 4);
-    snprintf(c[6], 32, "%.0f%%", 100 * r->gops[LINEAR_OURS] / r->peak);
+    fmt_share(c[6], r->gops[LINEAR_OURS] / r->peak);
     fmt_real(c[7], r->gops[LINEAR_PLAIN], 4);
     fmt_real(c[8], r->gops[LINEAR_REPACKED], 4);
     fmt_real(c[9], r->speedup, 3);
@@ -178,10 +179,7 @@ static void print_json(const struct options * opt, const struct linear_data * d,
     json_real(o, "speedup", r->speedup, 4);
     json_real(o, "peak_gops", r->peak, 5);
     json_real(o, "peak_share", r->gops[LINEAR_OURS] / r->peak, 4);
-    cJSON_AddNumberToObject(o, "threads", opt->threads);
-    cJSON_AddStringToObject(o, "isa", mra_isa());
-    cJSON_AddStringToObject(o, "cpu", cpu_model());
-    cJSON_AddStringToObject(o, "ggml", ggml_version());
+    json_machine(o, mra_isa(), opt->threads);
     json_line(o);
 }
 
@@ -219,10 +217,8 @@ static bool one_row(
         if (o->json) print_json(o, &d, &r);
         else print_table(&d, &r);
     } else {
-        progress_clear();
-        fprintf(stderr, "%s: %s%lld x %lld x %lld, %s: %s\n", program,
-            st == MRA_ERR_BACKEND ? "validation failed: " : "", (long long) shape[0], (long long) shape[1],
-            (long long) shape[2], type, err.msg);
+        row_failed(program, st, &err, "%lld x %lld x %lld, %s", (long long) shape[0], (long long) shape[1],
+            (long long) shape[2], type);
     }
     for (int i = 0; i < N_LINEAR; i++) linear_graph_free(&g[i]);
     linear_data_free(&d);
@@ -245,7 +241,7 @@ int bench_linear(int argc, char ** argv) {
     const struct peak_isa * isa;
     for (int i = 0; (isa = peak_isa_at(i)); i++) {
         progress("peak of %s", isa->name);
-        const double rate[2] = { peak_fma(isa, o.threads, PEAK_RUNS), peak_int8(isa, o.threads) };
+        const double rate[2] = { peak_fma(isa, o.threads, PEAK_RUNS), peak_int8(isa, o.threads, PEAK_RUNS) };
         if (rate[0] < 0 || rate[1] < 0) {
             progress_clear();
             fatal(program, "the peak of %s could not be measured", isa->name);
@@ -258,8 +254,8 @@ int bench_linear(int argc, char ** argv) {
     }
     progress_clear();
     if (!o.json) {
-        printf("%s, %d thread%s, isa %s, ggml %s; peaks: %.0f GFLOP/s, %.0f GOP/s int8\n", cpu_model(), o.threads,
-            o.threads == 1 ? "" : "s", mra_isa(), ggml_version(), peak[0], peak[1]);
+        print_machine(o.threads);
+        printf("; peaks: %.0f GFLOP/s, %.0f GOP/s int8\n", peak[0], peak[1]);
         table_head(cols, N_COLS);
     }
     bool ok = output_flush();

@@ -76,6 +76,12 @@ static int answer_error(FILE * out, const char * what) {
 
 // ---- jobs ------------------------------------------------------------------------------------------------------
 
+static enum mra_attention_type type_of(const char * name) {
+    return !name || strcmp(name, "auto") == 0 ? MRA_ATTENTION_TYPE_AUTO
+        : strcmp(name, "int8") == 0           ? MRA_ATTENTION_TYPE_INT8
+                                              : MRA_ATTENTION_TYPE_FLOAT;
+}
+
 static enum mra_status use_params(struct state * s, const cJSON * job, struct mra_error * err) {
     const cJSON *frame = cJSON_GetObjectItem(job, "frame"), *budget = cJSON_GetObjectItem(job, "budget"),
                 *threads = cJSON_GetObjectItem(job, "threads");
@@ -83,13 +89,15 @@ static enum mra_status use_params(struct state * s, const cJSON * job, struct mr
     char name[sizeof(s->frame)];
     snprintf(name, sizeof(name), "%s", cJSON_IsString(frame) ? frame->valuestring : "columns");
     p.attention = MRA_ATTENTION_MRA;
+    p.attention_type = type_of(cJSON_GetStringValue(cJSON_GetObjectItem(job, "attn_type")));
     p.n_threads = cJSON_IsNumber(threads) ? threads->valueint : s->n_threads;
     p.profile = cJSON_IsTrue(cJSON_GetObjectItem(job, "profile"));
     if (cJSON_IsNumber(budget)) p.attn.budget = (float) budget->valuedouble;
     const enum mra_status st = mra_attn_params_parse(&p.attn, name, err);
     if (st != MRA_OK) return st;
     if (s->ctx && p.n_threads == s->params.n_threads && p.profile == s->params.profile &&
-        p.attn.budget == s->params.attn.budget && strcmp(name, s->frame) == 0)
+        p.attn.budget == s->params.attn.budget && p.attention_type == s->params.attention_type &&
+        strcmp(name, s->frame) == 0)
         return MRA_OK;
     mra_context_free(s->ctx);
     s->params = p;
@@ -142,6 +150,8 @@ static enum mra_status run(struct state * s, const cJSON * job, cJSON * o, struc
             cJSON_AddNumberToObject(o, "seconds", t1 - t0);
             json_real(o, "work", mra_attn_work(&s->params.attn, n, n), 6);
             cJSON_AddStringToObject(o, "isa", mra_isa());
+            cJSON_AddStringToObject(
+                o, "attn_type", mra_attn_type_name(mra_attention_of(s->model, &s->params, n).attn.type));
             cJSON_AddNumberToObject(o, "threads", s->params.n_threads);
             json_real(o, "peak_mb", memory_peak() / 1e6, 6);
             if (s->params.profile) add_profile(o, &stats);

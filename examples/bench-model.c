@@ -1,5 +1,6 @@
 // mra-bench model: options, the contenders' turns, and their rows.
 #include "bench-model.h"
+#include "bench-rows.h"
 
 #include "common/args.h"
 #include "common/output.h"
@@ -15,7 +16,7 @@
 static const char program[] = "mra-bench model";
 
 enum { MAX_LIST = 16, MAX_CONTENDERS = 32, MAX_REPS = 100, MAX_TOKENS = 1 << 20, CUT = 96, CUT_REF = 32 };
-enum { OPT_FRAME = 256, OPT_BUDGET, OPT_REPS, OPT_SEED, OPT_COSINE, OPT_WORKER, OPT_JSON };
+enum { OPT_FRAME = 256, OPT_BUDGET, OPT_ATTN_TYPE, OPT_REPS, OPT_SEED, OPT_COSINE, OPT_WORKER, OPT_JSON };
 
 static const struct arg_opt opts[] = {
     { 'm', "model", "FILE", "GGUF file (see convert/); required" },
@@ -24,6 +25,9 @@ static const struct arg_opt opts[] = {
         "exact, columns, mra2, mra2s, or sizes such as 16,4,1; may be given\nseveral times; default exact and "
         "columns" },
     { OPT_BUDGET, "budget", "LIST", "work as a fraction of exact attention's, default 1/8" },
+    { OPT_ATTN_TYPE, "attn-type", "TYPE",
+        "what attention is computed in: float, int8, both (a contender for each), or\nauto (default): int8 where the "
+        "weights are quantized and this CPU gains" },
     { 't', "threads", "N", "threads, default the number of CPUs" },
     { OPT_REPS, "reps", "N", "runs of every contender; default 5 and 1 s, or 20 s" },
     { OPT_SEED, "seed", "N", "seed of the token ids, default 1" },
@@ -48,11 +52,12 @@ static const char notes[] =
     "from a run of its\n"
     "             own, node by node. JSON lines have the times: dense_ms, attention_ms, rest_ms, by operator (ops_ms) "
     "and by part (parts_ms)\n"
-    "  cosine     of the embedding to exact attention's\n"
+    "  cosine     of the embedding to that of exact attention in floats\n"
     "  peak       memory of the process at its highest, the file's mapped pages included, MB\n"
     "With --worker a program drives the runs. Standard input has a job per line, {\"frame\": \"columns\", \"budget\": "
     "0.125, \"ids\": [0, 5, 2]},\n"
-    "optionally \"threads\", \"isa\", \"profile\"; standard output says what the model is, then an answer per job: "
+    "optionally \"attn_type\", \"threads\", \"isa\", \"profile\"; standard output says what the model is, then an "
+    "answer per job: "
     "seconds, peak_mb, embedding.\n"
     "\n"
     "examples:\n"
@@ -65,6 +70,7 @@ struct options {
     double budgets[MAX_LIST];
     const char * frames[MAX_LIST];
     int n_n, n_budgets, n_frames;
+    int type; // 0 auto, 1 float, 2 int8, 3 both
     int threads, reps;
     int64_t cosine;
     uint64_t seed;
@@ -72,9 +78,9 @@ struct options {
 };
 
 struct contender {
-    const char * frame;
+    const char *frame, *type;
     double budget;
-    bool is_extra; // exact attention to compare with, not timed
+    bool is_extra; // exact attention in floats to compare with, not timed
     struct worker w;
     cJSON * profile; // answers with the times by operator, and of the run before
     cJSON * last;
@@ -94,16 +100,10 @@ struct bench {
 // ---- options ---------------------------------------------------------------------------------------------------
 
 static void check_options(const struct options * o) {
-    for (int f = 0; f < o->n_frames; f++)
-        for (int b = 0; b < o->n_budgets; b++) {
-            struct mra_attn_params p = mra_attn_params_default();
-            struct mra_error err;
-            p.budget = (float) o->budgets[b];
-            if (mra_attn_params_parse(&p, o->frames[f], &err) != MRA_OK) usage_error(program, "--frame: %s", err.msg);
-        }
+    for (int f = 0; f < o->n_frames; f++) check_frame(program, o->frames[f], o->budgets, o->n_budgets);
     if (!o->model) usage_error(program, "no model: -m FILE (see --help)");
-    if (o->n_frames * o->n_budgets >= MAX_CONTENDERS)
-        usage_error(program, "more than %d contenders", MAX_CONTENDERS - 1);
+    if (o->n_frames * o->n_budgets * 2 >= MAX_CONTENDERS)
+        usage_error(program, "more than %d contenders", MAX_CONTENDERS / 2 - 1);
 }
 
 static void parse_options(struct options * o, int argc, char ** argv) {
@@ -126,6 +126,7 @@ static void parse_options(struct options * o, int argc, char ** argv) {
                 o->frames[o->n_frames++] = a.value;
                 break;
             case OPT_BUDGET: o->n_budgets = args_reals(&a, 1e-6, 1, o->budgets, MAX_LIST); break;
+            case OPT_ATTN_TYPE: o->type = args_choice(&a, "auto|float|int8|both"); break;
             case 't': o->threads = (int) args_int(&a, 1, 512); break;
             case OPT_REPS: o->reps = (int) args_int(&a, 1, MAX_REPS); break;
             case OPT_SEED: o->seed = (uint64_t) args_int(&a, 0, INT64_MAX); break;
@@ -152,6 +153,7 @@ static enum mra_status ask(struct bench * b, struct contender * c, int64_t n, in
     bool profile, cJSON ** reply, struct mra_error * err) {
     cJSON * job = cJSON_CreateObject();
     cJSON_AddStringToObject(job, "frame", c->frame);
+    cJSON_AddStringToObject(job, "attn_type", c->type);
     cJSON_AddNumberToObject(job, "budget", c->budget);
     cJSON_AddItemToObject(job, "ids", cJSON_CreateIntArray(b->ids, (int) n));
     if (threads) cJSON_AddNumberToObject(job, "threads", threads);
@@ -185,6 +187,11 @@ static struct likeness compare(const cJSON * a, const cJSON * b) {
     return (struct likeness) { sqrt(ee / bb), ab / sqrt(aa * bb) };
 }
 
+static const char * type_of(const cJSON * answer) {
+    const char * type = cJSON_GetStringValue(cJSON_GetObjectItem(answer, "attn_type"));
+    return type ? type : "";
+}
+
 // ---- validation ------------------------------------------------------------------------------------------------
 
 static enum mra_status check_cut(struct bench * b, struct contender * c, struct mra_error * err) {
@@ -200,7 +207,8 @@ static enum mra_status check_cut(struct bench * b, struct contender * c, struct 
         const char * type = cJSON_GetStringValue(cJSON_GetObjectItem(b->about, "type"));
         const double n_layer = number(b->about, "layers"),
                      quantized = strcmp(type, "f32") == 0 || strcmp(type, "f16") == 0 ? 0 : .005 * n_layer;
-        const double tol = 2e-3 + quantized + (strcmp(c->frame, "exact") == 0 ? 0 : .01 * n_layer);
+        const double tol = 2e-3 + quantized + (strcmp(c->frame, "exact") == 0 ? 0 : .01 * n_layer) +
+            (strcmp(type_of(r[1]), "int8") == 0 ? .005 * n_layer : 0); // the reference kernels are floats
         const double diff = compare(r[1], r[0]).difference, threads = compare(r[3], r[2]).difference;
         if (!(diff <= tol))
             st = mra_fail(err, MRA_ERR_BACKEND,
@@ -230,6 +238,7 @@ static enum mra_status run_once(struct bench * b, struct contender * c, struct m
 static const struct table_col cols[] = {
     { "n", 6, false },
     { "frame", 8, true },
+    { "type", 5, true },
     { "budget", 7, false },
     { "work", 6, false },
     { "s", 7, false },
@@ -243,11 +252,6 @@ static const struct table_col cols[] = {
 };
 enum { N_COLS = sizeof(cols) / sizeof(cols[0]) };
 
-static const char * share(char cell[32], double part, double all) {
-    snprintf(cell, 32, "%.0f%%", 100 * part / all);
-    return cell;
-}
-
 static void print_row(const struct bench * b, struct contender * c, double cosine) {
     const double s = median(c->s, c->n_s), best = c->s[0],
                  peak = number(c->last, "peak_mb"); // the profile's run does not count
@@ -257,16 +261,17 @@ static void print_row(const struct bench * b, struct contender * c, double cosin
         char t[N_COLS][32];
         snprintf(t[0], 32, "%lld", (long long) b->n);
         snprintf(t[1], 32, "%s", c->frame);
-        snprintf(t[2], 32, "%.4g", c->budget);
-        fmt_real(t[3], number(c->last, "work"), 3);
-        fmt_real(t[4], s, 4);
-        fmt_real(t[5], best, 4);
-        fmt_real(t[6], (double) b->n / s, 4);
-        share(t[7], dense, all);
-        share(t[8], attention, all);
-        share(t[9], rest, all);
-        fmt_real(t[10], cosine, 6);
-        fmt_real(t[11], peak, 4);
+        snprintf(t[2], 32, "%s", type_of(c->last));
+        snprintf(t[3], 32, "%.4g", c->budget);
+        fmt_real(t[4], number(c->last, "work"), 3);
+        fmt_real(t[5], s, 4);
+        fmt_real(t[6], best, 4);
+        fmt_real(t[7], (double) b->n / s, 4);
+        fmt_share(t[8], dense / all);
+        fmt_share(t[9], attention / all);
+        fmt_share(t[10], rest / all);
+        fmt_real(t[11], cosine, 6);
+        fmt_real(t[12], peak, 4);
         table_row(cols, N_COLS, t);
         return;
     }
@@ -274,6 +279,7 @@ static void print_row(const struct bench * b, struct contender * c, double cosin
     cJSON_AddStringToObject(o, "bench", "model");
     cJSON_AddNumberToObject(o, "n", (double) b->n);
     cJSON_AddStringToObject(o, "frame", c->frame);
+    cJSON_AddStringToObject(o, "attn_type", type_of(c->last));
     json_real(o, "budget", c->budget, 7);
     json_real(o, "work", number(c->last, "work"), 6);
     json_real(o, "seconds", s, 6);
@@ -284,12 +290,9 @@ static void print_row(const struct bench * b, struct contender * c, double cosin
     static const char * const times[] = { "dense_ms", "attention_ms", "rest_ms", "ops_ms", "parts_ms" };
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
         cJSON_AddItemToObject(o, times[i], cJSON_Duplicate(cJSON_GetObjectItem(c->profile, times[i]), true));
-    cJSON_AddStringToObject(o, "isa", cJSON_GetStringValue(cJSON_GetObjectItem(c->last, "isa")));
-    cJSON_AddNumberToObject(o, "threads", b->o->threads);
     cJSON_AddNumberToObject(o, "reps", c->n_s);
     cJSON_AddItemToObject(o, "model", cJSON_Duplicate(b->about, true));
-    cJSON_AddStringToObject(o, "cpu", cpu_model());
-    cJSON_AddStringToObject(o, "ggml", ggml_version());
+    json_machine(o, cJSON_GetStringValue(cJSON_GetObjectItem(c->last, "isa")), b->o->threads);
     json_line(o);
 }
 
@@ -325,13 +328,13 @@ static enum mra_status measure(struct bench * b, struct mra_error * err) {
     return st;
 }
 
-static void add_contender(struct bench * b, const char * frame, double budget, bool is_extra) {
-    b->c[b->n_c++] = (struct contender) { .frame = frame, .budget = budget, .is_extra = is_extra };
+static void add_contender(struct bench * b, const char * frame, const char * type, double budget, bool is_extra) {
+    b->c[b->n_c++] = (struct contender) { .frame = frame, .type = type, .budget = budget, .is_extra = is_extra };
 }
 
 static const struct contender * exact_of(const struct bench * b) {
     for (int i = 0; i < b->n_c; i++)
-        if (strcmp(b->c[i].frame, "exact") == 0) return &b->c[i];
+        if (strcmp(b->c[i].frame, "exact") == 0 && strcmp(b->c[i].type, "float") == 0) return &b->c[i];
     return NULL;
 }
 
@@ -340,10 +343,14 @@ static void choose_contenders(struct bench * b) {
     b->n_c = 0;
     for (int f = 0; f < o->n_frames; f++) {
         const bool exact = strcmp(o->frames[f], "exact") == 0; // has no budget
-        for (int w = 0; w < (exact ? 1 : o->n_budgets); w++)
-            add_contender(b, o->frames[f], exact ? 1 : o->budgets[w], false);
+        for (int w = 0; w < (exact ? 1 : o->n_budgets); w++) {
+            static const char * const types[] = { "auto", "float", "int8" };
+            for (int t = 0; t < 3; t++)
+                if (o->type == t || (o->type == 3 && t > 0))
+                    add_contender(b, o->frames[f], types[t], exact ? 1 : o->budgets[w], false);
+        }
     }
-    if (!exact_of(b) && b->n <= o->cosine) add_contender(b, "exact", 1, true);
+    if (!exact_of(b) && b->n <= o->cosine) add_contender(b, "exact", "float", 1, true);
 }
 
 static bool rows_of_length(struct bench * b) {
@@ -360,9 +367,7 @@ static bool rows_of_length(struct bench * b) {
     }
     if (st == MRA_OK) st = measure(b, &err);
     progress_clear();
-    if (st != MRA_OK)
-        fprintf(stderr, "%s: %sn %lld: %s\n", program, st == MRA_ERR_BACKEND ? "validation failed: " : "",
-            (long long) b->n, err.msg);
+    if (st != MRA_OK) row_failed(program, st, &err, "n %lld", (long long) b->n);
     const struct contender * exact = exact_of(b);
     for (i = 0; i < b->n_c; i++) {
         struct contender * c = &b->c[i];
@@ -403,9 +408,8 @@ static void ask_about(struct bench * b) {
 
 static void print_header(const struct bench * b) {
     const cJSON * m = b->about;
-    printf("%s, %d thread%s, isa %s, ggml %s\n", cpu_model(), b->o->threads, b->o->threads == 1 ? "" : "s", mra_isa(),
-        ggml_version());
-    printf("%s: %s %s, %g layers x %g, %g heads, %.0f MB\n", b->o->model,
+    print_machine(b->o->threads);
+    printf("\n%s: %s %s, %g layers x %g, %g heads, %.0f MB\n", b->o->model,
         cJSON_GetStringValue(cJSON_GetObjectItem(m, "family")), cJSON_GetStringValue(cJSON_GetObjectItem(m, "type")),
         number(m, "layers"), number(m, "embd"), number(m, "heads"), number(m, "bytes") / 1e6);
     table_head(cols, N_COLS);

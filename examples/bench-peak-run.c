@@ -164,9 +164,9 @@ double peak_fma(const struct peak_isa * isa, int n_threads, int n_runs) {
     return rate(&r, isa->fma_flops, n_runs);
 }
 
-double peak_int8(const struct peak_isa * isa, int n_threads) {
+double peak_int8(const struct peak_isa * isa, int n_threads, int n_runs) {
     struct run r = { .isa = isa, .kind = INT8, .n_threads = n_threads, .n = 100000 };
-    return isa->int8 ? rate(&r, isa->int8_ops, PEAK_RUNS) : NAN;
+    return isa->int8 ? rate(&r, isa->int8_ops, n_runs) : NAN;
 }
 
 double peak_read(const struct peak_isa * isa, int n_threads) {

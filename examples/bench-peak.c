@@ -91,8 +91,8 @@ int bench_peak(int argc, char ** argv) {
         const struct peak_isa * isa;
         for (int i = 0; (isa = peak_isa_at(i)); i++) {
             progress("%d threads, %s", (int) threads[t], isa->name);
-            const double fma = peak_fma(isa, (int) threads[t], PEAK_RUNS), int8 = peak_int8(isa, (int) threads[t]),
-                         gbs = peak_read(isa, (int) threads[t]);
+            const double fma = peak_fma(isa, (int) threads[t], PEAK_RUNS),
+                         int8 = peak_int8(isa, (int) threads[t], PEAK_RUNS), gbs = peak_read(isa, (int) threads[t]);
             if (fma < 0 || int8 < 0 || gbs < 0) {
                 progress_clear();
                 fatal(program, "%s: a loop did not do its work", isa->name);

@@ -35,8 +35,8 @@ struct peak_isa {
 enum { PEAK_RUNS = 12, PEAK_RUNS_AGAIN = 3 }; // of 30 ms: the first time; to see whether it has risen
 
 // Best of several runs, all threads together; negative if a loop did not do its work
-double peak_fma(const struct peak_isa * isa, int n_threads, int n_runs); // GFLOP/s
-double peak_int8(const struct peak_isa * isa, int n_threads);            // GOP/s, a product and a sum counted as two
+double peak_fma(const struct peak_isa * isa, int n_threads, int n_runs);  // GFLOP/s
+double peak_int8(const struct peak_isa * isa, int n_threads, int n_runs); // GOP/s, a product and a sum counted as two
 double peak_read(
     const struct peak_isa * isa, int n_threads); // GB/s from memory, NAN if there is no room for the buffer
 

@@ -3,6 +3,7 @@
 
 #include "common/npy.h"
 #include "common/output.h"
+#include "common/real.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,9 +12,9 @@
 
 void embed_numbers(struct sink * out, const float * x, int n, const char * between) {
     for (int c = 0; c < n; c++) {
-        char cell[32];
-        const int len = snprintf(cell, sizeof(cell), "%s%.9g", c ? between : "", (double) x[c]);
-        sink_write(out, cell, (size_t) len);
+        char cell[REAL_TEXT_SIZE];
+        if (c) sink_text(out, between);
+        sink_write(out, cell, (size_t) real_text(cell, x[c]));
     }
 }
 

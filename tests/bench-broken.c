@@ -39,6 +39,14 @@ static void columns(const struct mra_attn_head * a, int x0, void * scratch) {
     if (bug("columns-nan") || (bug("columns-nan-of-more") && b.n_k == 100)) a->out[0] = NAN;
 }
 
+// integers with a scale that is not theirs
+static uint32_t attend_int8(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
+    const int32_t * idx, int n_idx, const float * state, void * scratch) {
+    struct mra_attn_head b = *a;
+    if (bug("int8-scale") || (bug("int8-scale-of-many") && b.n_k > 512)) b.scale *= bug("int8-scale") ? 1.001f : 1.2f;
+    return intact->int8.attn(&b, p, i0, i1, idx, n_idx, state, scratch);
+}
+
 // a dense layer that leaves a row unwritten, or the last 32 inputs out
 static void linear_x(const struct mra_linear * a, int i0, int i1, void * scratch) {
     struct mra_linear b = *a;
@@ -56,13 +64,14 @@ static void linear(
 
 const struct mra_kernels * __wrap_mra_kernels_get(void) {
     const struct mra_kernels * k = __real_mra_kernels_get();
-    if (k == &mra_kernels_ref || k == &broken) return k;
+    if (k->columns == mra_kernels_ref.columns || k == &broken) return k;
     if (k != intact) {
         intact = k;
         broken = *k;
         broken.block_sparse_attn = attend;
         broken.columns = columns;
         broken.dense = (struct mra_dense_kernels) { linear_x, linear };
+        if (k->int8.attn) broken.int8.attn = attend_int8;
     }
     return &broken;
 }

@@ -81,7 +81,8 @@ check(ggml-mra/encoder "${std}|utf8proc\\.h|${ggml}|${public}|[a-z0-9-]+\\.h")
 # Programs know the public headers, and their own. mra-bench alone also asks for the table of kernels that runs.
 set(own "(common/)?[a-z0-9-]+\\.(h|inc)")
 file(GLOB_RECURSE programs ${ROOT}/examples/*.c ${ROOT}/examples/*.h ${ROOT}/examples/*.inc)
-check_files("${std}|cjson/cJSON\\.h|${ggml}|${public}|${own}" ${programs})
+set(http "microhttpd\\.h|netdb\\.h|netinet/in\\.h")
+check_files("${std}|cjson/cJSON\\.h|${http}|${ggml}|${public}|${own}" ${programs})
 
 # Tests also know what they look into.
 set(private "kernels\\.h|(\\.\\./ggml-mra/src/)(kernels|node|node-params|op-pack|backend)\\.h|\\.\\./ggml-mra/src/cuda/cuda\\.h|\\.\\./ggml-mra/src/ref/common\\.h|\\.\\./ggml-mra/src/cpu/((dense|kernels)\\.inc|x86-levels\\.h)|\\.\\./examples/bench\\.h")

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <stdio.h>
+#include <stdlib.h>
 
+// where MRA_FAIL_FAST is set the first failure ends the program
 static int n_checks, n_failed;
 #define CHECK(ok, ...) \
     do { \
@@ -11,5 +13,6 @@ static int n_checks, n_failed;
             n_failed++; \
             printf("FAIL: " __VA_ARGS__); \
             printf("\n"); \
+            if (getenv("MRA_FAIL_FAST")) exit(1); \
         } \
     } while (0)

@@ -78,7 +78,27 @@ static int select_by_topk(int32_t * idx, float * x, int n, int m) {
     return out[1];
 }
 
-const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host", .topk_blocks = select_by_topk };
+static void pack_nothing(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1) {
+    (void) a;
+    (void) p;
+    CHECK(false, "keys %d to %d are packed on the CPU", j0, j1);
+}
+static uint32_t attend_nothing(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
+    const int32_t * idx, int n_idx, const float * state, void * scratch) {
+    (void) a;
+    (void) p;
+    (void) idx;
+    (void) n_idx;
+    (void) state;
+    (void) scratch;
+    CHECK(false, "rows %d to %d are computed on the CPU", i0, i1);
+    return 0;
+}
+
+// nodes for integers are built as where the CPU has them
+const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host",
+    .topk_blocks = select_by_topk,
+    .int8 = { MRA_INT8_BYTES, 2, pack_nothing, attend_nothing } };
 
 // Shared memory passes that a kernel may spend, against the fewest possible; the first that fits.
 static const struct {

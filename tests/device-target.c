@@ -11,7 +11,27 @@ void (*device_target_vary)(int n_threads);
 static int select_by_ref(int32_t * idx, float * x, int n, int m) {
     return mra_kernels_ref.topk_blocks(idx, x, n, m);
 } // the kernel alone is not the device's
-const struct mra_kernels mra_kernels_cuda = { .name = "the device", .topk_blocks = select_by_ref };
+static void pack_nothing(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1) {
+    (void) a;
+    (void) p;
+    CHECK(false, "keys %d to %d are packed on the CPU", j0, j1);
+}
+static uint32_t attend_nothing(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
+    const int32_t * idx, int n_idx, const float * state, void * scratch) {
+    (void) a;
+    (void) p;
+    (void) idx;
+    (void) n_idx;
+    (void) state;
+    (void) scratch;
+    CHECK(false, "rows %d to %d are computed on the CPU", i0, i1);
+    return 0;
+}
+
+// nodes for integers are built as where the CPU has them
+const struct mra_kernels mra_kernels_cuda = {
+    .name = "the device", .topk_blocks = select_by_ref, .int8 = { MRA_INT8_BYTES, 2, pack_nothing, attend_nothing }
+};
 
 void device_target_close(void) {
     for (int i = 2; i >= 0; i--)

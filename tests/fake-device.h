@@ -24,3 +24,7 @@ int fake_exec_nodes(void);                                // nodes that were giv
 ggml_backend_buffer_type_t fake_device_split_buft(int i); // memory of device i that its companion must not touch
 
 void fake_exec_register(void); // now the devices can have a companion
+
+// exit on failure
+ggml_backend_t fake_backend_new(const char * name); // of a device
+ggml_backend_t fake_companion_new(ggml_backend_t peer);

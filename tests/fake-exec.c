@@ -74,3 +74,21 @@ static const struct mra_exec exec = {
 
 void fake_exec_register(void) { mra_exec_register(&exec); }
 int fake_exec_nodes(void) { return n_nodes; }
+
+ggml_backend_t fake_backend_new(const char * name) {
+    ggml_backend_t b = ggml_backend_init_by_name(name, NULL);
+    if (!b) {
+        printf("no %s\n", name);
+        exit(1);
+    }
+    return b;
+}
+ggml_backend_t fake_companion_new(ggml_backend_t peer) {
+    struct mra_error err = { 0 };
+    ggml_backend_t b = ggml_backend_mra_init(peer, &err);
+    if (!b) {
+        printf("no companion: %s\n", err.msg);
+        exit(1);
+    }
+    return b;
+}

@@ -184,6 +184,16 @@ void kernels_best(void) { mra_kernels_set(&mra_kernels_cuda); }
 double attn_tolerance(const struct mra_kernels * k, double tol) {
     return k == &mra_kernels_cuda ? fmax(tol, 2e-3) : tol;
 }
+int int8_tables(const struct mra_kernels ** out, const struct mra_kernels ** ref, int max) {
+    if (max < 1) return 0;
+    out[0] = &mra_kernels_cuda;
+    ref[0] = &mra_kernels_ref;
+    return 1;
+}
+double int8_tolerance(const struct mra_kernels * k, double bytes) {
+    (void) k;
+    return bytes;
+}
 #else
 static bool said;
 
@@ -240,6 +250,27 @@ int dense_tables(const struct mra_kernels ** out, int max) {
     }
 #    endif
     return n;
+}
+
+int int8_tables(const struct mra_kernels ** out, const struct mra_kernels ** ref, int max) {
+    static struct mra_kernels with[2]; // bytes, words
+    for (int i = 0; i < 2; i++) {
+        with[i] = mra_kernels_ref;
+        with[i].name = i ? "ref in 12 bits" : "ref in bytes";
+        with[i].int8 = i ? mra_int8_ref_words : mra_int8_ref_bytes;
+    }
+    const struct mra_kernels * all[16];
+    const int n_all = dense_tables(all, 16);
+    int n = 0;
+    for (int i = 0; i < n_all && n < max; i++) {
+        if (!all[i]->int8.attn) continue;
+        out[n] = all[i];
+        ref[n++] = &with[all[i]->int8.form.w_max != mra_int8_ref_bytes.form.w_max];
+    }
+    return n;
+}
+double int8_tolerance(const struct mra_kernels * k, double bytes) {
+    return k->int8.form.w_max == mra_int8_ref_bytes.form.w_max ? bytes : fmax(bytes / 10, 1e-5);
 }
 void kernels_best(void) { mra_kernels_set(NULL); }
 double attn_tolerance(const struct mra_kernels * k, double tol) {

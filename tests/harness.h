@@ -87,3 +87,8 @@ void kernels_best(void); // what users get: the best of the CPU, or CUDA on the 
 double attn_tolerance(const struct mra_kernels * k, double tol);
 // the same, and those that differ from them in dense layers and integer attention only; of the CPU
 int dense_tables(const struct mra_kernels ** out, int max);
+// Those of them that compute attention in integers, and for each the reference with the same integers. With the CUDA
+// kernels linked in: CUDA, which has none, and the reference in floats.
+int int8_tables(const struct mra_kernels ** out, const struct mra_kernels ** ref, int max);
+// what the integers of k may be off by, relative to floats: `bytes`, or a tenth with 12 bits
+double int8_tolerance(const struct mra_kernels * k, double bytes);

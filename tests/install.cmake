@@ -7,6 +7,9 @@ file(REMOVE_RECURSE ${root})
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 set(programs mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-quantize mra-bench)
+if (EXISTS ${BUILD}/bin/mra-server) # built where libmicrohttpd is there
+    list(APPEND programs mra-server)
+endif()
 set(files include/ggml-mra.h include/ggml-mra-backend.h include/mra-encoder.h include/mra-error.h include/mra-tokenizer.h)
 if (EXISTS ${BUILD}/bin/mra-embed)
     # what `make demo` builds is enough: pages that are not there are made with the programs

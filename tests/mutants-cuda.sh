@@ -1,93 +1,86 @@
 #!/bin/sh
-# Seeded bugs in the CUDA kernels: each line changes one place of a copy of them; emulated under the checker, the operator tests must then fail -
-# by what the checker found, or by a wrong result. Prints which.
+# Seeded bugs of the CUDA kernels: each line of the list changes one place of a copy of them; emulated under the checker, the operator
+# tests must then fail - by what the checker found, or by a wrong result. Prints which.
 # usage: mutants-cuda.sh SOURCE BUILD [WORD]    BUILD: a configured build folder; WORD: only lines that have it, `short`: a selection
+#        mutants-cuda.sh SOURCE -               only whether every line fits
+# The list: see seeded-bugs.sh. Files are in ggml-mra/src/cuda.
 set -u
-src=$(cd "$1" && pwd)/ggml-mra/src; build=$(cd "$2" && pwd); work=$build/cuda-mutant
-cp "$src"/*.h "$work/"; cp "$src"/cuda/*.cu* "$src/cuda/cuda.h" "$work/cuda/"
-make_() { cmake --build "$build" -j 2 --target "test-cuda-mutant-$1" >"$work/log" 2>&1; }
-run() { # ops or attn; stops at the first failure
+src=$(cd "$1" && pwd); only=${3:-}; work=$src/ggml-mra/src; fit=1; log=
+if [ "$2" != - ]; then
+    build=$(cd "$2" && pwd); work=$build/cuda-mutant; fit=0; log=$work/log
+    cp "$src"/ggml-mra/src/*.h "$work/"; cp "$src"/ggml-mra/src/cuda/*.cu* "$src/ggml-mra/src/cuda/cuda.h" "$work/cuda/"
+fi
+. "$src/tests/seeded-bugs.sh"
+
+places() { for f in $1; do echo "$work/cuda"/$f; done; }
+build_test() { cmake --build "$build" -j 2 --target "test-cuda-mutant-$1"; }
+run_test() { # ops or attn; stops at the first failure
     if [ "$1" = ops ]; then set -- ops 200; else set -- attn 0 17000; fi
-    MRA_FAIL_FAST=1 timeout 600 "$build/bin/test-cuda-mutant-$1" $2 ${3:-} >"$work/log" 2>&1
+    MRA_FAIL_FAST=1 timeout 600 "$build/bin/test-cuda-mutant-$1" $2 ${3:-} && return 0
+    why=$(grep -m 1 '^cuda-host:' "$log" || grep -m 1 '^FAIL' "$log" || echo "the program died")
+    why=$(echo "$why" | sed 's/^FAIL [^ ]* //; s/^cuda-host: /the checker: /')
+    return 1
 }
-make_ ops && make_ attn || { tail "$work/log"; exit 1; }
-caught=0; survived=0
-while IFS='|' read short test file from to; do # \| is a bar of the source
-    case "$short" in '#'*) continue ;; esac
-    case "$short $test $file" in *"${3:-}"*) ;; *) continue ;; esac
-    test=$(echo $test); file=$(echo $file); place="$file: $from -> $to"
-    # white space counts nowhere
-    FROM=$from TO=$to perl -0pe 'my $re = join("\\s*", map quotemeta, $ENV{FROM} =~ /\w+|[^\s\w]/g); s/$re/$ENV{TO}/' "$src/cuda/$file" >"$work/new"
-    if cmp -s "$work/new" "$src/cuda/$file"; then echo "NOT FOUND  $place"; survived=$((survived + 1)); continue; fi
-    cp "$work/new" "$work/cuda/$file"
-    if ! make_ "$test"; then echo "NO BUILD   $place"; survived=$((survived + 1))
-    elif run "$test"; then echo "SURVIVED   $place"; survived=$((survived + 1))
-    else
-        caught=$((caught + 1)); echo "caught     $place"
-        why=$(grep -m 1 '^cuda-host:' "$work/log" || grep -m 1 '^FAIL' "$work/log" || echo "the program died")
-        echo "           by $(echo "$why" | sed 's/^FAIL [^ ]* //; s/^cuda-host: /the checker: /')"
-    fi
-    cp "$src/cuda/$file" "$work/cuda/$file"
-done <<'LIST'
-short|ops |pool.cu|part[threadIdx.x] = acc;|part[threadIdx.x] = acc; if (0)
-     |ops |pool.cu|for (int i = 1; i < n_group; i++)|for (int i = 2; i < n_group; i++)
-short|ops |pool.cu|blockIdx.x*a.d + c;|blockIdx.x*a.d + c + 4;
-     |ops |pool.cu|1.0f/(end - first)|1.0f/a.block
-     |ops |pool.cu|mra_min(first + a.block, a.keys ? len.n_k : len.n_q)|first + a.block
-short|ops |block-score.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
-     |ops |block-score.cu|mra_copy_wait<0>();|mra_copy_wait<0>(); if (0)
-short|ops |block-score.cu|__syncthreads(); // before the next channels overwrite these|
-     |ops |block-score.cu|c < CHANNELS; c += 4|c < CHANNELS - 4; c += 4
-     |ops |block-score.cu|LD = CHANNELS + 4|LD = CHANNELS
-     |ops |block-score.cu|if (t >= cols.n) break;|
-     |ops |block-score.cu|x < rows && column(cols|column(cols
-     |attn|block-score.cu|dst  += (int64_t) off[0]*l.rh*l.rg;|
-short|ops |topk-blocks.cu|(equal && __popc(equals & below) < left)|(equal && __popc(equals) - __popc(equals & below) <= left)
-     |ops |topk-blocks.cu|(equal && __popc(equals & below) < left)|equal
-     |attn|topk-blocks.cu|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's|
-     |attn|topk-blocks.cu|max(0, th.left - equal_before)|th.left
-     |ops |topk-blocks.cu|found[round*MAX_WARPS + warp] = n;|found[round*MAX_WARPS + warp] = n; if (0)
-short|ops |topk-blocks.cu|round ^= 1)|round = 0)
-     |ops |topk-blocks.cu|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
-     |ops |topk-blocks.cu|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
-     |ops |topk-blocks.cu|    s -= r.max;|
-     |attn|topk-blocks.cu|plan[0] = mra_topk_count(&a.p, len);|plan[0] = a.p.take.count;
-     |ops |warp-topk.cuh|*m -= __shfl_sync(MRA_ALL_LANES, above, owner);|*m -= above;
-     |ops |warp-topk.cuh|__float_as_uint(x + 0.0f)|__float_as_uint(x)
-short|ops |coarse-state.cu|if (lane == 0) warp_max[warp] = top;|if (lane == 0) warp_max[warp] = top; if (0)
-     |ops |coarse-state.cu|column[threadIdx.x] = col;|column[threadIdx.x] = col; if (0)
-short|ops |coarse-state.cu|for (int i = 1; i < n_team; i++)|for (int i = 1; i < n_team - 1; i++)
-     |ops |coarse-state.cu|mra_min(l.cells.g, len.n_k - col * l.cells.g) * expf|l.cells.g * expf
-     |ops |coarse-state.cu|o = make_float4(o.x*corr,|o = make_float4(o.x,
-     |attn|coarse-state.cu|\|\| has_column(taken, n_taken, col)|
-     |attn|coarse-state.cu|row_of(a.state, x / mra_child_rows(&l.cells), head, batch)|row_of(a.state, 0, head, batch)
-     |ops |common.cuh|o > 0; o /= 2) x = fmaxf|o > 1; o /= 2) x = fmaxf
-     |ops |common.cuh|if (lane >= o) sum += below;|sum += below;
-short|ops |block-sparse-attn.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
-     |ops |block-sparse-attn.cu|__syncthreads(); // tile t is there|// tile t is there
-     |ops |block-sparse-attn.cu|tiles[(t + 1)%2], k|tiles[t%2], k
-     |ops |softmax-state.cuh|mra_warp_max<4>(top)|mra_warp_max<2>(top)
-     |ops |softmax-state.cuh|mra_warp_sum<4>(st.sum[r])|mra_warp_sum<2>(st.sum[r])
-     |ops |softmax-state.cuh|if (row < n_rows && c < dv)|if (c < dv)
-     |attn|columns.cu|__syncwarp(); // tile t is there|// tile t is there
-short|attn|columns.cu|__syncwarp(); // the lists are not read any more, and|//
-     |attn|columns.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
-     |attn|columns.cu|sum = mra_warp_sum<4>(sum);|sum = mra_warp_sum<2>(sum);
-     |attn|columns.cu|b.expanded[i] = y; b.pooled[y] = -INFINITY;|b.expanded[i] = y;
-     |attn|columns.cu|b.logit[j] = -INFINITY; });|});
-     |attn|columns.cu|(float) min(g, b.s.n_k - y*g)|(float) min(g, b.s.n_k + y)
-     |attn|columns.cu|for (int r = 1; r < rows; r++) sum|for (int r = 2; r < rows; r++) sum
-     |attn|columns.cu|key < b.s.n_k ? sum : -INFINITY|sum
-     |attn|tile.cuh|LD = D + 8|LD = D
-     |attn|tile.cuh|(PART == 8 ? lane/PART : lane%ROWS)|lane/PART
-     |attn|softmax-state.cuh|t%2 < n ?|t%2 <= n ?
-     |attn|softmax-state.cuh|some && lane%4 == 0 ? sum|some ? sum
-     |ops |softmax-state.cuh|st.o[i][2*r] *= corr; st|st
-     |ops |block-sparse-attn.cu|if (n_cell > 0) r.n -=|if (0) r.n -=
-     |attn|block-sparse-attn.cu|head/(n_head/(int) a.k.ne[2])|head%(int) a.k.ne[2]
-     |attn|sequence.cuh|/16 + s;|/32 + s%1;
-     |attn|pack.cu|hi = max4(hi, v);|hi = v;
-     |attn|pack.cu|sum.x/n,|sum.x/s.plan.g,
+
+seeded_bugs <<'LIST'
+ops short  |pool.cu|part[threadIdx.x] = acc;|part[threadIdx.x] = acc; if (0)
+ops        |pool.cu|for (int i = 1; i < n_team; i++)|for (int i = 2; i < n_team; i++)
+ops short  |pool.cu|blockIdx.x*a.d + c;|blockIdx.x*a.d + c + 4;
+ops        |pool.cu|1.0f/(end - first)|1.0f/a.block
+ops        |pool.cu|mra_min(first + a.block, a.keys ? len.n_k : len.n_q)|first + a.block
+ops short  |block-score.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
+ops        |block-score.cu|mra_copy_wait<0>();|mra_copy_wait<0>(); if (0)
+ops short  |block-score.cu|__syncthreads(); // before the next channels overwrite these|
+ops        |block-score.cu|c < CHANNELS; c += 4|c < CHANNELS - 4; c += 4
+ops        |block-score.cu|LD = CHANNELS + 4|LD = CHANNELS
+ops        |block-score.cu|if (y >= t.n) break;|
+ops        |block-score.cu|x < t.n_valid && column(t|column(t
+attn       |block-score.cu|t.dst += (int64_t) entries.first * t.child_rows * t.child_cols;|
+attn       |block-score.cu|t.x0 += parent * t.child_rows;|
+ops short  |topk-blocks.cu|(equal && __popc(equals & below) < left)|(equal && __popc(equals) - __popc(equals & below) <= left)
+ops        |topk-blocks.cu|(equal && __popc(equals & below) < left)|equal
+attn       |topk-blocks.cu|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's|
+attn       |topk-blocks.cu|max(0, th.left - equal_before)|th.left
+ops        |topk-blocks.cu|found[round*MAX_WARPS + warp] = n;|found[round*MAX_WARPS + warp] = n; if (0)
+ops short  |topk-blocks.cu|round ^= 1)|round = 0)
+ops        |topk-blocks.cu|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
+ops        |topk-blocks.cu|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
+ops        |topk-blocks.cu|    s -= r.max;|
+attn       |topk-blocks.cu|plan[0] = mra_topk_count(&a.p, len);|plan[0] = a.p.take.count;
+ops        |warp-topk.cuh|*m -= __shfl_sync(MRA_ALL_LANES, above, owner);|*m -= above;
+ops        |warp-topk.cuh|__float_as_uint(x + 0.0f)|__float_as_uint(x)
+ops short  |coarse-state.cu|if (lane == 0) warp_max[warp] = top;|if (lane == 0) warp_max[warp] = top; if (0)
+ops        |coarse-state.cu|column[threadIdx.x] = col;|column[threadIdx.x] = col; if (0)
+ops short  |coarse-state.cu|for (int i = 1; i < n_team; i++)|for (int i = 1; i < n_team - 1; i++)
+ops        |coarse-state.cu|mra_min(g, r.len.n_k - col * g) * expf|g * expf
+ops        |coarse-state.cu|o = make_float4(o.x*corr,|o = make_float4(o.x,
+attn       |coarse-state.cu|\!\! has_column(r.taken, r.n_taken, col)|
+attn       |coarse-state.cu|row_of(a.state, r.x / mra_child_rows(&a.level.cells), r.head, r.batch)|row_of(a.state, 0, r.head, r.batch)
+ops        |common.cuh|o > 0; o /= 2) x = fmaxf|o > 1; o /= 2) x = fmaxf
+ops        |common.cuh|if (lane >= o) sum += below;|sum += below;
+ops short  |block-sparse-attn.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
+ops        |block-sparse-attn.cu|__syncthreads(); // tile t is there|// tile t is there
+ops        |block-sparse-attn.cu|tiles[(t + 1)%2], k|tiles[t%2], k
+ops        |softmax-state.cuh|mra_warp_max<4>(top)|mra_warp_max<2>(top)
+ops        |softmax-state.cuh|mra_warp_sum<4>(st.sum[r])|mra_warp_sum<2>(st.sum[r])
+ops        |softmax-state.cuh|if (row < n_rows && c < dv)|if (c < dv)
+attn       |columns.cu|__syncwarp(); // tile t is there|// tile t is there
+attn short |columns.cu|__syncwarp(); // the lists are not read any more, and|//
+attn       |columns.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
+attn       |columns.cu|sum = mra_warp_sum<4>(sum);|sum = mra_warp_sum<2>(sum);
+attn       |columns.cu|b.expanded[i] = y; b.pooled[y] = -INFINITY;|b.expanded[i] = y;
+attn       |columns.cu|b.logit[j] = -INFINITY; });|});
+attn       |columns.cu|(float) min(g, b.s.n_k - y*g)|(float) min(g, b.s.n_k + y)
+attn       |columns.cu|for (int r = 1; r < rows; r++) sum|for (int r = 2; r < rows; r++) sum
+attn       |columns.cu|key < b.s.n_k ? sum : -INFINITY|sum
+attn       |tile.cuh|LD = D + 8|LD = D
+attn       |tile.cuh|PART == 8 ? lane / PART : lane % AT_ONCE|lane / PART
+attn       |softmax-state.cuh|t%2 < n ?|t%2 <= n ?
+attn       |softmax-state.cuh|some && lane%4 == 0 ? sum|some ? sum
+ops        |softmax-state.cuh|st.o[i][2*r] *= corr; st|st
+ops        |block-sparse-attn.cu|if (n_cell > 0) r.n -=|if (0) r.n -=
+attn       |block-sparse-attn.cu|head/(n_head/(int) a.k.ne[2])|head%(int) a.k.ne[2]
+attn       |sequence.cuh|/ MRA_KEY_BLOCK + s;|/ MRA_KEY_BLOCK;
+attn       |pack.cu|hi = max4(hi, v);|hi = v;
+attn       |pack.cu|sum.x/n,|sum.x/s.plan.g,
 LIST
-echo "mutants: $caught caught, $survived not caught"
-[ "$survived" = 0 ]

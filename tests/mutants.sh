@@ -1,48 +1,58 @@
 #!/bin/sh
-# Seeded bugs: each line changes one place of a copy of the sources; a test that names it must then fail. A mutant that
-# survives means a test that cannot fail, a line that fits no place or several files is an error. Opt-in (make mutants).
+# Seeded bugs of the library: each line of the list changes one place of a copy of the sources; the test it names must then fail.
+# A mutant that survives means a test that cannot fail. Opt-in (make mutants); ctest looks whether every line fits.
 # usage: mutants.sh SOURCE BUILD [WORD]   BUILD: a configured build folder, only its ggml is reused; WORD: only lines that have it
 #        mutants.sh SOURCE -              only whether every line fits
-# Lines: TEST|FILES|FROM|TO. FILES: patterns in ggml-mra/src, or encoder/..., for code moves between files; FROM must be in
-# one of them. White space counts nowhere; \! is a bar of the source. TEST: a program, or "kernels": test-kernels and test-kernels-extreme on one
-# level, compiled without the rest.
+# The list: see seeded-bugs.sh. Files are in ggml-mra/src, or encoder/... TEST: a program, or "kernels": test-kernels and
+# test-kernels-extreme on one level, compiled without the rest.
 set -u
-src=$(cd "$1" && pwd)
-command -v perl >/dev/null || { echo "skipped: no perl"; exit 77; }
-
-# seed FILE...: FROM -> TO in the one file that has it, whose name is printed; exit 3: none, 4: several
-seed() {
-    perl -e 'my $re = join("\\s*", map quotemeta, $ENV{FROM} =~ /\w+|[^\s\w]/g); my @hit;
-        for my $f (@ARGV) { local $/; open(my $h, "<", $f) or next; my $t = <$h>; push @hit, [$f, $t] if $t =~ /$re/; }
-        exit(@hit ? 4 : 3) if @hit != 1;
-        my ($f, $t) = @{$hit[0]}; $t =~ s/$re/$ENV{TO}/; print $f;
-        if ($ENV{WRITE}) { open(my $h, ">", $f) or exit 5; print $h $t; }' "$@"
-}
-
-if [ "$2" = - ]; then work=$src; only=; else
-    build=$(cd "$2" && pwd); work=$build/mutants; only=${3:-}
+src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
+if [ "$2" != - ]; then
+    build=$(cd "$2" && pwd); work=$build/mutants; fit=0; log=$work/log
     ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
     rm -rf "$work"; mkdir -p "$work/kernels"
     cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
 fi
+. "$src/tests/seeded-bugs.sh"
+
+places() {
+    for f in $1; do
+        case "$f" in encoder/*) echo "$work/ggml-mra"/$f ;; *) echo "$work/ggml-mra/src"/$f ;; esac
+    done
+}
 
 # -fexpensive-optimizations: without it -O1 makes no fused multiplications
 cflags="-std=c11 -O1 -fexpensive-optimizations -ffp-contract=fast -fno-math-errno -fno-trapping-math"
-march() {
-    case $1 in base) echo -march=x86-64-v2 ;; v3) echo -march=x86-64-v3 ;; v3-vnni) echo "-march=x86-64-v3 -mavxvnni" ;;
-        v4) echo -march=x86-64-v4 ;; v4-vnni) echo "-march=x86-64-v4 -mavx512vnni" ;; esac
+v3="-march=x86-64-v3"; v3_vnni="$v3 -mavxvnni"
+kernels=$work/kernels
+compile() { cc $cflags -I"$work/ggml-mra/src/cpu" "$@"; }
+level() { # NAME FLAGS...: a level of the kernels, whole
+    name=$1; shift; compile "$@" -c "$work/ggml-mra/src/cpu/isa-$name.c" -o "$kernels/$name.o"
 }
-isa() { cc $cflags $(march "$1") -c "$work/ggml-mra/src/cpu/isa-$1.c" -o "$work/kernels/$1.o"; }
-kernels_build() {
-    isa v3 || return 1
-    for t in test-kernels test-kernels-extreme; do
-        cc -std=c11 -O1 -D_GNU_SOURCE -o "$work/kernels/$t" "$work/tests/$t.c" "$work/ggml-mra/src/cpu/dispatch.c" \
-            "$work/ggml-mra/src/cpu/int8.c" \
-            "$work"/ggml-mra/src/ref/*.c "$work"/kernels/*.o -lm || return 1
+tables() { # levels that "kernels" never runs
+    printf '#include "../kernels.h"\nconst struct mra_kernels mra_kernels_v4 = { .name = "v4" };\n'
+    for i in v3_vnni v4_vnni; do printf 'const struct mra_dense_kernels mra_dense_%s;\nconst struct mra_int8_kernels mra_int8_%s;\n' $i $i; done
+}
+
+# "kernels": without ggml, so without cmake
+rest_build() { # objects besides those of the levels
+    for f in "$work"/ggml-mra/src/ref/*.c "$work"/ggml-mra/src/cpu/dispatch.c "$work"/ggml-mra/src/cpu/int8.c \
+        "$work"/tests/test-kernels.c "$work"/tests/test-kernels-extreme.c; do
+        o=$kernels/$(basename "$(dirname "$f")")-$(basename "$f" .c).o
+        [ "$o" -nt "$f" ] || cc -std=c11 -O1 -D_GNU_SOURCE -c "$f" -o "$o" || return 1
     done
 }
+kernels_link() { # OBJECT...: of the level v3
+    for t in test-kernels test-kernels-extreme; do
+        cc -o "$kernels/$t" "$kernels/tests-$t.o" "$@" "$kernels"/ref-*.o "$kernels"/cpu-*.o "$kernels/base.o" "$kernels/tables.o" -lm || return 1
+    done
+}
+v3_build() { # unless nothing it is made of has changed
+    [ -e "$kernels/v3.o" ] && [ -z "$(find "$work"/ggml-mra/src/cpu "$work"/ggml-mra/src/*.h -newer "$kernels/v3.o")" ] || level v3 $v3
+}
+kernels_build() { rest_build && v3_build && kernels_link "$kernels/v3.o"; }
 kernels_test() {
-    for t in test-kernels test-kernels-extreme; do timeout 300 "$work/kernels/$t" v3 30 || return 1; done
+    for t in test-kernels test-kernels-extreme; do timeout 300 "$kernels/$t" v3 30 || return 1; done
 }
 
 # the rest by cmake, configured when first needed
@@ -53,40 +63,64 @@ cmake_build() {
 }
 build_test() { if [ "$1" = kernels ]; then kernels_build; else cmake_build "$1"; fi; }
 run_test() {
-    if [ "$1" = kernels ]; then kernels_test; else
+    if [ "$1" = kernels ]; then MRA_FAIL_FAST=1 kernels_test; else
         MRA_FAIL_FAST=1 timeout 600 ctest --test-dir "$work/build" -R "^$1\$" --no-tests=error; fi
 }
 
-caught=0; survived=0; sound=" "
-while IFS='|' read -r test files from to; do
-    case "$test" in ''|'#'*) continue ;; esac
-    case "$test $files" in *"$only"*) ;; *) continue ;; esac
-    from=$(printf %s "$from" | sed 's/\\!/|/g'); to=$(printf %s "$to" | sed 's/\\!/|/g')
-    test=$(echo $test); list=
-    for f in $files; do
-        case "$f" in encoder/*) list="$list $work/ggml-mra/$f" ;; *) list="$list $work/ggml-mra/src/$f" ;; esac
-    done
-    if [ "$2" = - ]; then
-        FROM=$from TO=$to WRITE= seed $list >/dev/null || { echo "DOES NOT FIT  $files: $from"; survived=$((survived + 1)); }
-        continue
+# A level takes 20 seconds to compile, most kernels less than one. So a bug in a kernel is put into the level v3 (and into v3-vnni, if it has
+# this kernel) alone: the kernel is compiled by itself and replaces the table's when the program starts.
+whole_build() { # from the sources as they are: the levels under other names, and what "kernels" has of the others
+    printf '#define MRA_KERNELS mra_kernels_whole\n#define MRA_ISA_NAME "v3"\n#include "kernels.inc"\n' >"$kernels/whole.c"
+    printf '#define MRA_DENSE mra_dense_whole\n#define MRA_INT8 mra_int8_whole\n#include "dense.inc"\n' >"$kernels/whole-vnni.c"
+    tables >"$kernels/tables.c"
+    compile $v3 -c "$kernels/whole.c" -o "$kernels/whole.o" && compile $v3_vnni -c "$kernels/whole-vnni.c" -o "$kernels/whole-vnni.o" &&
+        compile -c "$kernels/tables.c" -o "$kernels/tables.o" && level base -march=x86-64-v2
+}
+start="__attribute__((constructor(101))) static void start(void)"
+alone() { # FILE MEMBER VALUE: replaces the member of the table v3
+    printf '#include "../kernels.h"\n#include "vec.h"\n#include "%s"\nextern const struct mra_kernels mra_kernels_whole;\n' "$1"
+    printf 'struct mra_kernels table __asm__("mra_kernels_v3");\n%s {\n    table = mra_kernels_whole;\n    table.%s = %s;\n}\n' "$start" "$2" "$3"
+}
+alone_vnni() { # FILE TYPE VALUE OTHER: the table of this type of v3-vnni is new, the other one is the whole level's
+    printf '#include "%s"\nextern const struct mra_%s_kernels mra_%s_whole;\n' "$1" "$4" "$4"
+    printf 'const struct mra_%s_kernels mra_%s_v3_vnni = %s;\n' "$2" "$2" "$3"
+    printf 'struct mra_%s_kernels other __asm__("mra_%s_v3_vnni");\n%s { other = mra_%s_whole; }\n' "$4" "$4" "$start" "$4"
+}
+write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel; fails where no kernel can be built by itself
+    dense="(struct mra_dense_kernels) { linear_x, linear }"
+    int8="(struct mra_int8_kernels) { MRA_INT8_WORDS, sizeof(small), int8_pack, int8_attn }"
+    rm -f "$kernels/alone-vnni.c" "$kernels/alone-vnni.o"
+    case $1 in
+        */cpu/columns*.inc) alone columns.inc columns columns ;;
+        */cpu/linear*.inc)  alone linear.inc dense "$dense"
+            alone_vnni linear.inc dense "{ linear_x, linear }" int8 >"$kernels/alone-vnni.c" ;;
+        */cpu/int8-*.inc)   alone int8.inc int8 "$int8"
+            alone_vnni int8.inc int8 "{ MRA_INT8_BYTES, sizeof(small), int8_pack, int8_attn }" dense >"$kernels/alone-vnni.c" ;;
+        */cpu/*.inc)        f=$(basename "$1"); m=$(basename "$1" .inc | tr - _); alone "$f" "$m" "$m" ;;
+        *) return 1 ;;
+    esac >"$kernels/alone.c"
+}
+# quick_test FILE TEST: fails where the bug is found; 0: not found, or this file cannot be tried like that
+quick_test() {
+    write_alone "$1" || return 0
+    objects="$kernels/alone.o $kernels/whole.o"
+    compile $v3 -c "$kernels/alone.c" -o "$kernels/alone.o" || return 0
+    if [ -e "$kernels/alone-vnni.c" ]; then
+        compile $v3_vnni -c "$kernels/alone-vnni.c" -o "$kernels/alone-vnni.o" || return 0
+        objects="$objects $kernels/alone-vnni.o $kernels/whole-vnni.o"
     fi
-    case "$sound" in *" $test "*) ;; *) # a test that fails without a mutant would catch all
-        if [ "$test" = kernels ]; then for i in base v3-vnni v4 v4-vnni; do isa $i || exit 1; done; fi
-        { build_test "$test" && run_test "$test"; } >"$work/log" 2>&1 ||
-            { tail "$work/log"; echo "$test fails on the sources as they are"; exit 1; }
-        sound="$sound$test " ;;
-    esac
-    file=$(FROM=$from TO=$to WRITE= seed $list) || { echo "DOES NOT FIT  $files: $from"; survived=$((survived + 1)); continue; }
-    cp "$file" "$work/saved"
-    FROM=$from TO=$to WRITE=1 seed "$file" >/dev/null
-    name=${file#"$work"/ggml-mra/}
-    if build_test "$test" >"$work/log" 2>&1; then
-        if run_test "$test" >"$work/log" 2>&1
-        then echo "SURVIVED   $test: $name: $from -> $to"; survived=$((survived + 1))
-        else echo "caught     $test: $name: $from -> $to"; caught=$((caught + 1)); fi
-    else echo "NO BUILD   $name: $from -> $to"; survived=$((survived + 1)); fi
-    cp "$work/saved" "$file"
-done <<'LIST'
+    if [ "$2" = kernels ]; then kernels_link $objects || return 0
+    else
+        link=$work/build/tests/CMakeFiles/$2.dir/link.txt # of cmake's makefiles
+        [ -e "$link" ] && (cd "$work/build/tests" && eval "$(sed "s# -o # $(echo $objects) -o #" "$link")") || return 0
+    fi
+    run_test "$2"; found=$?
+    [ "$2" = kernels ] || rm -f "$work/build/bin/$2" # to be linked again
+    return $found
+}
+
+[ $fit = 1 ] || whole_build >"$log" 2>&1 || { tail "$log"; exit 1; }
+seeded_bugs <<'LIST'
 kernels     |cpu/pool.inc|const float inv = 1.0f / n;|const float inv = 1.0f / block;
 kernels     |cpu/pool.inc|v_min(r, acc) : v_max(r, acc)|v_max(r, acc) : v_max(r, acc)
 kernels     |cpu/pool.inc|if (kind != MRA_POOL_KIND_MEAN) nan \!= r != r;|
@@ -156,7 +190,7 @@ test-encoder|*.c *.h|mra_named_key(r.scores[i] - max, named) : r.scores[i] - max
 test-ops    |*.c *.h|x - y : y - x) <= diag_n/2)|x - y : y - x) < diag_n/2)
 test-ops    |*.c *.h|w[n] = (float) mra_min(g, n_k - col * g);|w[n] = (float) g;
 test-attn   |*.c *.h|if (i == 0) mra_zero_rows(a, a->n_k > 0 ? a->n_q : 0, n_rows);|
-test-attn   |*.c *.h|const int64_t head_kv = j->q ? head/(j->q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
+test-attn   |*.c *.h|const int64_t head_kv = j->q ? head/(q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
 test-attn   |*.c *.h|if (ith == 0) atomic_store_explicit|if (0) atomic_store_explicit
 test-attn   |*.c *.h|lq = n_q == n_k ? lk : n_q;|lq = n_q;
 test-golden |*.c *.h|(uint16_t) (i ? 0 : a->first_n)|0
@@ -185,11 +219,11 @@ test-backend|backend.c|if (st == MRA_OK && c->join) ggml_backend_event_wait(c->p
 test-backend|backend.c|const enum mra_status st = c->exec->join(c->x, c->join ? c->join->context : NULL, &c->err);|const enum mra_status st = c->join ? c->exec->join(c->x, c->join->context, &c->err) : MRA_OK;
 test-backend|backend.c|{ ggml_backend_synchronize(PEER(b)); }|{ (void) b; }
 test-backend|backend.c|{ ggml_backend_event_wait(PEER(b), e); }|{ (void) b; (void) e; }
-test-backend|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
-test-backend|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
+test-backend-choice|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
+test-backend-choice|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
 test-backend|backend.c|if (!mra_pack_is_foreign(t)) return|return
 test-backend|backend.c|ggml_backend_sched_get_tensor_backend(sched, t) \!\!|
-test-backend|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
+test-backend-choice|backend.c|return ggml_mra_is_node(t) && c->exec->supports(c->x, t);|return c->exec->supports(c->x, t);
 test-backend|*.c *.h|if (mra_pack_is_foreign(dst)) {|if (0) {
 test-backend|backend.c|{ ggml_backend_event_record(e, PEER(b)); }|{ (void) b; (void) e; }
 test-errors |*.c *.h|if (k->ne[2] != v->ne[2]) return|if (0) return
@@ -223,20 +257,31 @@ test-encoder|encoder/*.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI
 test-model-errors|encoder/*.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
 test-encoder|encoder/*.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
 test-encoder|encoder/*.c|ctx->op_start = now;|
-test-model-errors|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
-test-model-errors|encoder/*.c|ne > limit/total|0
-test-model-errors|encoder/*.c|if (ne0 % block) {|if (0) {
-test-model-errors|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
-test-model-errors|encoder/*.c|if (offset != *end) {|if (0) {
-test-model-errors|encoder/*.c|unpadded > c->size - start|0
-test-model-errors|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
-test-model-errors|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
-test-model-errors|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
-test-model-errors|encoder/*.c|if (n > left(c)/size) {|if (0) {
+test-model-headers|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
+test-model-headers|encoder/*.c|ne > limit/total|0
+test-model-headers|encoder/*.c|if (ne0 % block) {|if (0) {
+test-model-headers|encoder/*.c|if (names[i].len == 0 \!\! names[i].len > MAX_KEY|if (names[i].len > MAX_KEY
+test-model-headers|encoder/*.c|if (offset != *end) {|if (0) {
+test-model-headers|encoder/*.c|unpadded > c->size - start|0
+test-model-headers|encoder/*.c|if (type != GGUF_TYPE_UINT32 \!\! is_array)|if (0)
+test-model-headers|encoder/*.c|compare_names(&names[i - 1], &names[i]) == 0|0
+test-model-headers|encoder/*.c|names[i].len >= GGML_MAX_NAME|names[i].len > GGML_MAX_NAME
+test-model-headers|encoder/*.c|if (n > left(c)/size) {|if (0) {
 test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
 test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
 test-model-errors|encoder/*.c|: !is_matrix_type(t->type))|: false)
+test-families|encoder/*.c|i % pattern != 0|i % pattern == 0
+test-families|encoder/*.c|(int) window / 2|(int) window
+test-families|encoder/*.c|mra_layer_is_global(l) ? a->rope_base : a->rope_base_local, a->rope_scale|a->rope_base, a->rope_scale
+test-families|encoder/*.c|a->rope_scale = 1 / factor;|a->rope_scale = 1;
+test-families|encoder/*.c|(int) (h[0].n_head + h[1].n_head)|(int) h[0].n_head
+test-families|encoder/*.c|{ l->gate.w ? l->gate : l->up, l->up }|{ l->up, l->gate.w ? l->gate : l->up }
+test-families|encoder/*.c|if (m->out_norm.w) x = end_part|if (0) x = end_part
+test-families|encoder/*.c|list ? ((const int8_t *) list)[i] != 0|list ? false
+test-model-errors|encoder/*.c|!t->extra && strncmp(|0 && strncmp(
+test-families|encoder/*.c|v->pre = pres[i].pre;|
+test-families|encoder/*.c|its splits are not known; convert with convert_hf.py", name)|", name), MRA_OK
 test-model-errors|encoder/*.c|if (m->position_embd->ne[1] < i->n_ctx)|if (0)
 test-model-errors|encoder/*.c|if (n > m->info.n_vocab)|if (0)
 test-encoder-text|encoder/*.c|n[n[1] > n[0] \!\! n[0] == 0]--|n[n[0] == 0]--
@@ -258,7 +303,7 @@ test-encoder-device|encoder/*.c|for (int i = ctx->n_backends - 1; i >= 0; i--) g
 test-encoder-device|encoder/*.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
 test-int8   |cpu/int8-query.inc|sum * -KEY_BIAS|sum * (1 - KEY_BIAS)
 test-int8   |cpu/int8-query.inc|<= limit) << i|<= limit * 1e30f) << i
-test-int8   |cpu/int8-query.inc|state[a->dv] - dot * a->scale|state[a->dv]
+test-int8   |cpu/int8-query.inc|v_set1(state[a->dv]) - dot[0] * v_set1(a->scale)|v_set1(state[a->dv])
 test-int8   |cpu/int8-query.inc|state[c] / p->v_factor[c]|state[c] * p->mean[0]
 test-int8   |cpu/int8-attn.inc|v_load(s->q_scale + (n0 + n) * VL), v_log2)|v_load(s->q_scale + (n0 + n) * VL), v_set1(0))
 test-int8   |cpu/int8-attn.inc|v_store(t + j * H + i, v_set1(-INFINITY))|(void) 0
@@ -270,6 +315,21 @@ test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
 test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
 test-int8   |cpu/int8-pack.inc|a <= b \!\! b != b ? b : a|a <= b ? b : a
 test-int8   |cpu/int8.c|first += run;|
+test-attn   |*.c *.h|if (a.int8) a.int8->pack(&a, &a.int8_pack, k0, k1);|if (a.int8 && k0 == 0) a.int8->pack(&a, &a.int8_pack, k0, k1);
+test-attn   |*.c *.h|a->d, a->dv, a->n_k, bytes, !exact);|a->d, a->dv, a->n_k, bytes, false);
+test-attn   |*.c *.h|l.per_head += mra_int8_pack_size((int) d, (int) dv, MRA_INT8_KEYS, p->u.attn.int8) + ALIGN;|
+test-attn   |*.c *.h|const size_t b = integers + mra_columns_scratch|const size_t b = mra_columns_scratch
+test-attn   |cpu/columns*.inc|exact_part(w, s, i, r, stop);|
+test-attn   |cpu/columns*.inc|state[a->dv] = max * (1 / MRA_LOG2E);|state[a->dv] = max;
+test-attn   |cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!(max < INFINITY)) return all;
+test-extreme|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!n) return all;
+test-golden |*.c *.h|(exact && a->int8) mra_int8_attn_rows(mra_kernels_get(), a, &a->int8_pack, first, end, scratch);|(0) {}
+test-backend|*.c *.h|t.src[2] = sampled ? attn->src[0] : lengths;|t.src[2] = sampled ? k : lengths;
+test-errors |*.c *.h|p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME_SQUARE|0
+test-encoder-api|encoder/*.c|(p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized)|p->attention_type == MRA_ATTENTION_TYPE_AUTO
+test-encoder-api|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUARE|if (!wanted
+test-encoder-api|encoder/*.c|exact.type = type_of(m, p, exact.frame);|
+test-encoder-api|encoder/*.c|mra_attention_approximate(m, p).frame != MRA_FRAME_SQUARE|true
 test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
 test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - sum|v_load(rows[i] + c)
 test-query-order|cpu/query-order.inc|v_store(t->z + i, -v_load(t->z + i));|
@@ -280,6 +340,3 @@ test-query-order|cpu/key-bias.inc|add ? bias[j + r] + b[r] : b[r]|b[r]
 test-query-order|cpu/key-bias.inc|w[c] = a->scale * a->scale * a|w[c] = a
 test-query-order|cpu/key-bias.inc|p = v_fma(p, s, v_set1(2.0f / 5));|
 LIST
-[ "$2" = - ] && { [ "$survived" = 0 ] && echo "every line fits"; exit "$survived"; }
-echo "mutants: $caught caught, $survived not caught"
-[ "$survived" = 0 ]

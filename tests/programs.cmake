@@ -7,6 +7,11 @@ if (TARGET mra-embed)
     set_target_properties(program-check PROPERTIES LINKER_LANGUAGE CXX)
     add_library(fail-strdup MODULE ${CMAKE_CURRENT_LIST_DIR}/fail-strdup.c) # beside program-check, which is how test-programs.sh finds it
     set_target_properties(fail-strdup PROPERTIES PREFIX "" LIBRARY_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY})
+    add_executable(test-real ${CMAKE_CURRENT_LIST_DIR}/test-real.c)
+    ggml_mra_target_options(test-real)
+    target_link_libraries(test-real PRIVATE mra-stream)
+    set_target_properties(test-real PROPERTIES LINKER_LANGUAGE CXX)
+    add_test(NAME test-real COMMAND test-real)
     foreach(part basics streams inputs failures formats endings calibrate)
         add_test(NAME programs-${part} COMMAND ${CMAKE_CURRENT_LIST_DIR}/test-programs.sh ${part} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${CMAKE_CURRENT_LIST_DIR}/golden
             ${CMAKE_CURRENT_BINARY_DIR}/programs-${part} $<TARGET_FILE:program-check>)

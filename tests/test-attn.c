@@ -182,6 +182,44 @@ static void test_tables(const struct attn_case * c) {
     inputs_free(&x);
 }
 
+static bool has_int8(const struct attn_case * c) {
+    return strcmp(c->frame, "exact") == 0 || strcmp(c->frame, "columns") == 0;
+}
+
+// the same in integers; and how far they are from floats
+static void test_int8(const struct attn_case * c) {
+    if (!has_int8(c)) return;
+    const struct mra_kernels *tables[16], *refs[16];
+    const int n = int8_tables(tables, refs, 16);
+    struct inputs x = inputs_of(c);
+    struct mra_attn_params p = params_of(c), floats = p;
+    p.type = MRA_ATTN_INT8;
+    mra_kernels_set(&mra_kernels_ref);
+    float *want = run_attn(c, &x, &floats, 2), *ref = NULL;
+    for (int i = 0; i < n; i++) {
+        if (i == 0 || refs[i] != refs[i - 1]) {
+            free(ref);
+            mra_kernels_set(refs[i]);
+            ref = run_attn(c, &x, &p, 2);
+        }
+        mra_kernels_set(tables[i]);
+        float *a = run_attn(c, &x, &p, 1), *b = run_attn(c, &x, &p, 3);
+        const double e = max_error(a, ref, n_out(c)), off = relative_error(a, want, n_out(c));
+        CHECK(e <= attn_tolerance(tables[i], fmax(c->tol, 2e-5)),
+            "%s: %s in integers differs from the reference by %.2e", c->name, tables[i]->name, e);
+        CHECK(off <= int8_tolerance(tables[i], 0.03), "%s: %s in integers is %.4f off floats", c->name, tables[i]->name,
+            off);
+        CHECK(memcmp(a, b, n_out(c) * sizeof(float)) == 0, "%s: %s in integers: 3 threads give other bits than 1",
+            c->name, tables[i]->name);
+        free(a);
+        free(b);
+    }
+    kernels_best();
+    free(ref);
+    free(want);
+    inputs_free(&x);
+}
+
 // full budget == ggml_flash_attn_ext, masked behind the lengths
 static float * run_flash(const struct attn_case * c, const struct inputs * x) {
     struct graph g = graph_new();
@@ -233,8 +271,8 @@ static void test_exact(const struct attn_case * c) {
 }
 
 // padded input == the same input cut to its length
-static void test_padding(const struct attn_case * c) {
-    if (c->n_q != c->n_k) return;
+static void test_padding(const struct attn_case * c, enum mra_attn_type type) {
+    if (c->n_q != c->n_k || (type == MRA_ATTN_INT8 && !has_int8(c))) return;
     struct attn_case cut = *c, pad = *c;
     cut.n_batch = pad.n_batch = 1;
     pad.n_q = pad.n_k = c->n_k + 45;
@@ -249,7 +287,8 @@ static void test_padding(const struct attn_case * c) {
         memcpy(y.v + (int64_t) h * pad.n_k * c->dv, x.v + (int64_t) h * c->n_k * c->dv, sizeof(float) * c->n_k * c->dv);
     for (int h = 0; h < c->n_head_kv; h++)
         for (int j = c->n_k * c->d; j < pad.n_k * c->d; j++) y.k[(int64_t) h * pad.n_k * c->d + j] = NAN; // never read
-    const struct mra_attn_params p = params_of(&cut);
+    struct mra_attn_params p = params_of(&cut);
+    p.type = type;
     float *a = run_attn(&cut, &x, &p, 2), *b = run_attn(&pad, &y, &p, 2);
     CHECK(memcmp(a, b, n_out(&cut) * sizeof(float)) == 0, "%s: padding changes the result by %.2e", c->name,
         max_error(b, a, n_out(&cut)));
@@ -265,7 +304,7 @@ static void test_padding(const struct attn_case * c) {
 }
 
 // sequences laid end to end == one by one
-static void test_packed(const char * frame, float budget) {
+static void test_packed(const char * frame, float budget, enum mra_attn_type type) {
     static const int lens[] = { 37, 1, 200, 0, 64, 129 };
     struct attn_case c = { "packed", DATA_NORMAL, 0, 0, 64, 64, 3, 1, 1, { 0 }, F32, 1, frame, budget, { 0 }, 0, 0,
         ROWMAX, 0 };
@@ -273,7 +312,8 @@ static void test_packed(const char * frame, float budget) {
     for (int i = 0; i < 6; i++) starts[i + 1] = starts[i] + lens[i];
     c.n_q = c.n_k = starts[6];
     struct inputs x = inputs_of(&c);
-    const struct mra_attn_params p = params_of(&c);
+    struct mra_attn_params p = params_of(&c);
+    p.type = type;
     struct graph g = graph_new();
     const struct qkv t = tensors_of(&g, &c, &x);
     struct mra_error err = { 0 };
@@ -322,6 +362,7 @@ static void test_random(int count) {
             c.type == F16 ? "f16" : "f32");
         c.name = name;
         test_tables(&c);
+        test_int8(&c);
     }
 }
 
@@ -331,11 +372,14 @@ int main(int argc, char ** argv) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (cases[i].n_q * cases[i].n_k > most) continue;
         test_tables(&cases[i]);
-        test_padding(&cases[i]);
+        test_int8(&cases[i]);
+        for (int type = 0; type < 2; type++) test_padding(&cases[i], (enum mra_attn_type) type);
         if (i < 11) test_exact(&cases[i]);
     }
-    test_packed("exact", 1);
-    test_packed("columns", .25f);
+    for (int type = 0; type < 2; type++) {
+        test_packed("exact", 1, (enum mra_attn_type) type);
+        test_packed("columns", .25f, (enum mra_attn_type) type);
+    }
     test_random(n_random);
     return summary("test-attn");
 }

@@ -9,7 +9,8 @@
 enum { N = 150, E = 64, N_HEAD = 2, N_LAYER = 3, N_RUNS = 7, N_OUT = N * E };
 
 static ggml_backend_t cpu;
-static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1" };
+static const char * const frames[] = { "exact", "columns", "mra2", "16,4,1", "exact int8", "columns int8" };
+enum { N_FRAMES = sizeof(frames) / sizeof(frames[0]) };
 
 // ---- a small encoder ----
 
@@ -63,7 +64,10 @@ static struct pass pass_new(const struct net * net) {
     struct mra_error err = { 0 };
     a.budget = .3f;
     a.n_threads = 2;
-    CHECK(mra_attn_params_parse(&a, net->frame, &err) == MRA_OK, "%s", err.msg);
+    char frame[16] = "";
+    sscanf(net->frame, "%15s", frame);
+    if (strchr(net->frame, ' ')) a.type = MRA_ATTN_INT8;
+    CHECK(mra_attn_params_parse(&a, frame, &err) == MRA_OK, "%s", err.msg);
     struct ggml_tensor * x = p.x;
     for (int l = 0; l < N_LAYER; l++) {
         struct ggml_tensor * h[3];
@@ -102,7 +106,7 @@ static void pass_input(const struct pass * p, int r) {
 static ggml_backend_buffer_type_t cpu_buft(void) { return ggml_backend_get_default_buffer_type(cpu); }
 
 static const float * want(int frame, int r) { // the CPU's
-    static float * cache[4][N_RUNS];
+    static float * cache[N_FRAMES][N_RUNS];
     if (cache[frame][r]) return cache[frame][r];
     ggml_backend_buffer_type_t where[N_LAYER] = { cpu_buft(), cpu_buft(), cpu_buft() };
     struct net net = net_new(frames[frame], where);
@@ -129,28 +133,10 @@ static const char * policy(void) {
     return s;
 }
 
-static ggml_backend_t device_new(const char * name) {
-    ggml_backend_t b = ggml_backend_init_by_name(name, NULL);
-    if (!b) {
-        printf("no %s\n", name);
-        exit(1);
-    }
-    return b;
-}
-static ggml_backend_t companion_new(ggml_backend_t peer) {
-    struct mra_error err = { 0 };
-    ggml_backend_t b = ggml_backend_mra_init(peer, &err);
-    if (!b) {
-        printf("no companion: %s\n", err.msg);
-        exit(1);
-    }
-    return b;
-}
-
 // ---- without a scheduler: graphs given to the two backends in turn, nobody waits in between ----
 
 static void test_order(int frame) {
-    ggml_backend_t dev = device_new("FAKE0"), mra = companion_new(dev);
+    ggml_backend_t dev = fake_backend_new("FAKE0"), mra = fake_companion_new(dev);
     ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(mra), where[N_LAYER] = { buft, buft, buft };
     struct net net = net_new(frames[frame], where);
     struct pass p = pass_new(&net);
@@ -195,8 +181,8 @@ static void test_sched(int frame, int n_dev, bool parallel, bool ahead, bool pin
     ggml_backend_t list[5];
     int n = 0;
     for (int i = 0; i < n_dev; i++) {
-        list[n] = device_new(i ? "FAKE1" : "FAKE0");
-        list[n + 1] = companion_new(list[n]);
+        list[n] = fake_backend_new(i ? "FAKE1" : "FAKE0");
+        list[n + 1] = fake_companion_new(list[n]);
         n += 2;
     }
     list[n++] = cpu;
@@ -236,7 +222,7 @@ static void test_sched(int frame, int n_dev, bool parallel, bool ahead, bool pin
 // Events of the user's: a second stream of the device makes x, the companion pools it, the second stream goes on with
 // that.
 static void test_events(void) {
-    ggml_backend_t dev = device_new("FAKE0"), mra = companion_new(dev), other = device_new("FAKE0");
+    ggml_backend_t dev = fake_backend_new("FAKE0"), mra = fake_companion_new(dev), other = fake_backend_new("FAKE0");
     struct ggml_context * ctx = ggml_init((struct ggml_init_params) {
         .mem_size = 64 * ggml_tensor_overhead() + 4 * ggml_graph_overhead(), .no_alloc = true });
     struct ggml_tensor *x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, E, N), *y = ggml_scale(ctx, x, 2);
@@ -271,7 +257,7 @@ static void test_events(void) {
 // kinds: bit mask of the kinds of node that are given to the CPU by hand; refuse: a kind the companion does not take
 static void test_elsewhere(int frame, unsigned kinds, int refuse) {
     fake.refuse = refuse;
-    ggml_backend_t dev = device_new("FAKE0"), mra = companion_new(dev), list[] = { dev, mra, cpu };
+    ggml_backend_t dev = fake_backend_new("FAKE0"), mra = fake_companion_new(dev), list[] = { dev, mra, cpu };
     ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(dev), where[N_LAYER] = { buft, buft, buft };
     struct net net = net_new(frames[frame], where);
     struct pass p = pass_new(&net);
@@ -308,148 +294,26 @@ static void test_elsewhere(int frame, unsigned kinds, int refuse) {
     fake.refuse = 0;
 }
 
-// weights of the second layer in memory that the device takes and the companion must not: K as it lies there, attended
-// to
-static void test_split(void) {
-    ggml_backend_t dev = device_new("FAKE0"), mra = companion_new(dev), list[] = { dev, mra, cpu };
-    ggml_backend_buffer_type_t buft = ggml_backend_get_default_buffer_type(dev), split = fake_device_split_buft(0);
-    CHECK(ggml_backend_supports_buft(dev, split), "the test is not one: the device takes no split buffer");
-    CHECK(ggml_backend_supports_buft(mra, buft) && !ggml_backend_supports_buft(mra, split),
-        "the companion takes a split buffer");
-    CHECK(!ggml_backend_supports_buft(mra, cpu_buft()) &&
-            !ggml_backend_supports_buft(mra, ggml_backend_dev_buffer_type(ggml_backend_dev_by_name("FAKE1"))),
-        "the companion takes another device's memory");
-    struct ggml_context * ctx = ggml_init((struct ggml_init_params) {
-        .mem_size = 64 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true });
-    struct ggml_context * wctx = ggml_init(
-        (struct ggml_init_params) { .mem_size = 4 * ggml_tensor_overhead(), .no_alloc = true });
-    struct ggml_tensor *k = ggml_new_tensor_2d(wctx, GGML_TYPE_F32, E, N),
-                       *q = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, E, N);
-    ggml_backend_buffer_t kb = ggml_backend_alloc_ctx_tensors_from_buft(wctx, split);
-    ggml_backend_buffer_set_usage(kb, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-    ggml_set_input(q);
-    float *kd = data_new(DATA_WALK, N, E, 5), *qd = data_new(DATA_WALK, N, E, 6), got[N_OUT];
-    struct mra_attn_params a = mra_attn_params_exact();
-    struct ggml_tensor * o = ggml_scale(ctx, ggml_mra_attn(ctx, ggml_scale(ctx, q, 2), k, k, NULL, &a, NULL), 1);
-    ggml_set_output(o);
-    struct ggml_cgraph * g = ggml_new_graph(ctx);
-    ggml_build_forward_expand(g, o);
-    ggml_backend_sched_t sched = ggml_backend_sched_new(list, NULL, 3, 64, false, true);
-    ggml_backend_mra_pin(sched, g, mra);
-    CHECK(ggml_backend_sched_alloc_graph(sched, g), "no memory");
-    ggml_backend_tensor_set(k, kd, 0, ggml_nbytes(k));
-    ggml_backend_tensor_set(q, qd, 0, ggml_nbytes(q));
-    CHECK(ggml_backend_sched_graph_compute(sched, g) == GGML_STATUS_SUCCESS, "fails");
-    ggml_backend_tensor_get(o, got, 0, sizeof(got));
-
-    struct graph cg = graph_new();
-    struct ggml_tensor *k2 = graph_input(&cg, GGML_TYPE_F32, E, N, 1, 1, kd),
-                       *q2 = ggml_scale(cg.ctx, graph_input(&cg, GGML_TYPE_F32, E, N, 1, 1, qd), 2);
-    float * by = graph_run(&cg, ggml_scale(cg.ctx, ggml_mra_attn(cg.ctx, q2, k2, k2, NULL, &a, NULL), 1), 1);
-    CHECK(same(got, by), "K in a split buffer: error %.1e", max_error(got, by, N_OUT));
-    graph_free(&cg);
-    free(by);
-    free(kd);
-    free(qd);
-    ggml_backend_sched_free(sched);
-    ggml_backend_buffer_free(kb);
-    ggml_free(ctx);
-    ggml_free(wctx);
-    ggml_backend_free(mra);
-    ggml_backend_free(dev);
-}
-
-// A node behind one that has to run on the CPU (its weights are there) is left to the CPU, unless it is pinned.
-static void test_pin(bool pin) {
-    ggml_backend_t dev = device_new("FAKE0"), mra = companion_new(dev), list[] = { dev, mra, cpu };
-    struct ggml_context * ctx = ggml_init((struct ggml_init_params) {
-        .mem_size = 64 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true });
-    struct ggml_context * wctx = ggml_init(
-        (struct ggml_init_params) { .mem_size = 4 * ggml_tensor_overhead(), .no_alloc = true });
-    struct ggml_tensor *w = ggml_new_tensor_2d(wctx, GGML_TYPE_F32, E, E),
-                       *x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, E, N);
-    ggml_backend_buffer_t wb = ggml_backend_alloc_ctx_tensors(wctx, cpu);
-    ggml_backend_buffer_set_usage(wb, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-    ggml_set_input(x);
-    struct ggml_tensor * o = ggml_mra_pool(ctx, ggml_mul_mat(ctx, w, x), NULL, 16, MRA_POOL_MEAN, false, NULL);
-    struct ggml_cgraph * g = ggml_new_graph(ctx);
-    ggml_build_forward_expand(g, o);
-    ggml_backend_sched_t sched = ggml_backend_sched_new(list, NULL, 3, 64, false, true);
-    const int n = pin ? ggml_backend_mra_pin(sched, g, mra) : 0;
-    CHECK(ggml_backend_sched_alloc_graph(sched, g), "no memory");
-    CHECK(n == (int) pin && ggml_backend_sched_get_tensor_backend(sched, o) == (pin ? mra : cpu), "%s node runs on %s",
-        pin ? "pinned" : "free", ggml_backend_name(ggml_backend_sched_get_tensor_backend(sched, o)));
-    ggml_backend_sched_free(sched);
-    ggml_backend_buffer_free(wb);
-    ggml_free(ctx);
-    ggml_free(wctx);
-    ggml_backend_free(mra);
-    ggml_backend_free(dev);
-}
-
-static void refused(ggml_backend_t peer, enum mra_status code, const char * word) {
-    struct mra_error err = { 0 };
-    ggml_backend_t mra = ggml_backend_mra_init(peer, &err);
-    CHECK(!mra && err.code == code && strstr(err.msg, word), "%s: code %d, '%s', not '%s'", mra ? "taken" : "refused",
-        (int) err.code, err.msg, word);
-    CHECK(!ggml_backend_mra_init(peer, NULL), "without a place for the reason");
-}
-static void test_init(void) {
-    ggml_backend_t dev = device_new("FAKE0");
-    refused(NULL, MRA_ERR_ARG, "needs a device");
-    refused(cpu, MRA_ERR_UNSUPPORTED, "no kernels for CPU devices");
-    refused(dev, MRA_ERR_UNSUPPORTED, "no kernels for FAKE devices");
-    fake_exec_register();
-    fake.api_version = 99;
-    fake_device_register();
-    refused(dev, MRA_ERR_UNSUPPORTED, "version 99");
-    fake.api_version = 0;
-    fake_device_register();
-    ggml_backend_t mra = companion_new(dev);
-    CHECK(ggml_backend_is_mra(mra) && !ggml_backend_is_mra(dev) && !ggml_backend_is_mra(cpu) &&
-            !ggml_backend_is_mra(NULL),
-        "is_mra");
-    CHECK(strcmp(ggml_backend_name(mra), "MRA-FAKE0") == 0, "name %s", ggml_backend_name(mra));
-    CHECK(strcmp(ggml_backend_mra_error(mra), "") == 0 && strcmp(ggml_backend_mra_error(cpu), "") == 0,
-        "an error before the first graph");
-    refused(mra, MRA_ERR_UNSUPPORTED, "no kernels for MRA devices");
-
-    // what is no node of ours fails with a reason, and nothing aborts
-    struct graph g = graph_new();
-    struct ggml_tensor *x = ggml_new_tensor_2d(g.ctx, GGML_TYPE_F32, 32, 32), *y = ggml_scale(g.ctx, x, 2);
-    struct ggml_cgraph * cg = ggml_new_graph_custom(g.ctx, 16, false);
-    ggml_build_forward_expand(cg, y);
-    CHECK(!ggml_backend_supports_op(mra, y), "the companion takes ggml's nodes");
-    CHECK(ggml_backend_graph_compute(mra, cg) == GGML_STATUS_FAILED && strstr(ggml_backend_mra_error(mra), "SCALE"),
-        "'%s'", ggml_backend_mra_error(mra));
-    graph_free(&g);
-    ggml_backend_free(mra);
-    ggml_backend_free(dev);
-}
-
 int main(void) {
     fake_device_register();
     cpu = ggml_backend_cpu_init();
     ggml_backend_cpu_set_n_threads(cpu, 1);
-    test_init();
+    fake_exec_register();
     for (int i = 0; i < 8; i++) {
         fake.no_events = i & 1;
         fake.eager = i & 2;
         fake.exec_eager = i & 4;
-        for (int f = 0; f < 4; f++) test_order(f);
+        for (int f = 0; f < N_FRAMES; f++) test_order(f);
         if (!fake.no_events) test_events();
         for (int k = 0; k < 8; k++) test_sched(i < 2 ? k % 4 : 1 + i % 2, 1, k & 1, k & 2, k & 4);
         for (int k = 0; k < 4; k++) test_sched(k, 2, k & 1, k & 2, false);
     }
     fake = (struct fake_options) { 0 };
-    test_split();
-    test_pin(false);
-    test_pin(true);
-    for (int f = 0; f < 4; f++) {
+    for (int f = 0; f < N_FRAMES; f++) {
         test_elsewhere(f, 1u << MRA_KIND_PACK, 0);
         test_elsewhere(f, 1u << MRA_KIND_ATTN | 1u << MRA_KIND_BLOCK_SPARSE_ATTN, 0);
         test_elsewhere(f, 0, MRA_KIND_PACK);
-        test_elsewhere(f, 0, f < 2 ? MRA_KIND_ATTN : MRA_KIND_BLOCK_SPARSE_ATTN);
+        test_elsewhere(f, 0, strchr(frames[f], 'c') ? MRA_KIND_ATTN : MRA_KIND_BLOCK_SPARSE_ATTN); // exact, columns
     }
     ggml_backend_free(cpu);
     return summary("test-backend");

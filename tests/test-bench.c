@@ -1,58 +1,14 @@
 // mra-bench from the outside. test-bench MRA_BENCH FOLDER MODELS [BROKEN_MRA_BENCH]
-#include <cjson/cJSON.h>
+#include "bench-run.h"
+#include "check.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-
-static int n_checks, n_failed;
-#define CHECK(x, ...) \
-    do { \
-        n_checks++; \
-        if (!(x)) { \
-            n_failed++; \
-            printf("%s:%d: ", __FILE__, __LINE__); \
-            printf(__VA_ARGS__); \
-            puts(""); \
-        } \
-    } while (0)
-
-static char out[1 << 16]; // stdout and stderr of the last command
-
-static const char * fmt(const char * f, ...) {
-    static char text[4][2048];
-    static int at;
-    va_list ap;
-    va_start(ap, f);
-    char * s = text[at++ % 4];
-    vsnprintf(s, sizeof(text[0]), f, ap);
-    va_end(ap);
-    return s;
-}
-
-// exit code of a shell command, its output in `out`
-static int run(const char * command) {
-    FILE * p = popen(command, "r");
-    if (!p) return -1;
-    const size_t n = fread(out, 1, sizeof(out) - 1, p);
-    out[n] = 0;
-    const int st = pclose(p);
-    return WIFEXITED(st) ? WEXITSTATUS(st) : -1;
-}
-
-static void write_file(const char * path, const void * data, size_t size) {
-    FILE * f = fopen(path, "wb");
-    const bool ok = f && fwrite(data, 1, size, f) == size;
-    CHECK(ok, "cannot write %s", path);
-    if (f) fclose(f);
-}
 
 #define TINY "attn -n 64 --heads 2 --dim 32 -t 1 --reps 1 "
 
@@ -80,6 +36,10 @@ static const struct {
     { "attn --budget nan", 2, "--budget" },
     { "attn --frame round", 2, "frame 'round'" },
     { "attn --frame 16,4", 2, "the last one 1" },
+    { "attn --attn-type int4", 2, "'int4' is not a list of float and int8" },
+    { "attn --attn-type int8,int8", 2, "is not a list" },
+    { "attn --attn-type float,int8 --frame mra2", 2, "frames are exact and columns, not mra2" },
+    { "model -m x.gguf --attn-type int4", 2, "int4" },
     { "attn --heads 12 --kv-heads 5", 2, "does not divide" },
     { "attn --json=1", 2, "--json" },
     { "attn extra", 2, "unexpected 'extra'" },
@@ -124,19 +84,23 @@ static void test_lines(const char * bench) {
 
 // ---- JSON ------------------------------------------------------------------------------------------------------
 
-static double number(const cJSON * o, const char * name) {
-    const cJSON * v = cJSON_GetObjectItemCaseSensitive(o, name);
-    return cJSON_IsNumber(v) ? v->valuedouble : NAN;
-}
-
-// the i-th line of out, NULL if there is none
-static cJSON * json_at(int i) {
-    const char * s = out;
-    for (; i > 0 && s; i--) {
-        s = strchr(s, '\n');
-        if (s) s++;
+// floats and integers in one run, the second beside floats; kernels without integers have no such row
+static void test_types(const char * bench) {
+    const bool base = run(fmt("MRA_ISA=base '%s' %s--attn-type float,int8 --json 2>&1 >/dev/null", bench, TINY)) == 0;
+    CHECK(base && strstr(out, "kernels base have no int8: no row"), "base: %s", out);
+    CHECK(run(fmt("'%s' attn -n 300 --heads 2 -t 2 --reps 3 --frame exact --attn-type float,int8 --json", bench)) == 0,
+        "types: %s", out);
+    for (int r = 0; r < 2; r++) {
+        cJSON * o = json_at(r);
+        if (!o) break; // a CPU without integers
+        const char * type = cJSON_GetStringValue(cJSON_GetObjectItem(o, "attn_type"));
+        CHECK(type && strcmp(type, r ? "int8" : "float") == 0, "line %d: type %s", r, type);
+        CHECK(isfinite(number(o, "float_ms")) == (r == 1), "line %d: float_ms", r);
+        CHECK(number(o, "rel_error") < (r ? .03 : 1e-5) && number(o, "rel_error") > (r ? 1e-5 : 0), "line %d: error %g",
+            r, number(o, "rel_error"));
+        CHECK(number(o, "peak_share") > 0 && number(o, "peak_share") <= 1.05, "line %d: share of the peak", r);
+        cJSON_Delete(o);
     }
-    return s && *s ? cJSON_ParseWithOpts(s, NULL, false) : NULL;
 }
 
 static void test_json(const char * bench) {
@@ -169,6 +133,7 @@ static void test_json(const char * bench) {
     cJSON * o = json_at(0);
     CHECK(cJSON_IsNull(cJSON_GetObjectItem(o, "matmul_ms")), "matmul_ms is not null");
     cJSON_Delete(o);
+    test_types(bench);
     CHECK(run(fmt("'%s' peak -t 1 --json", bench)) == 0, "peak");
     o = json_at(0);
     CHECK(number(o, "fma_gflops") > .1 && number(o, "threads") == 1, "peak: %s", out);
@@ -251,87 +216,6 @@ static void test_linear(const char * bench) {
             cJSON_Delete(o);
         }
     }
-}
-
-// ---- whole models ----------------------------------------------------------------------------------------------
-
-static void test_model(const char * bench, const char * models) {
-    static const char * const fields[] = { "budget", "work", "seconds", "seconds_best", "tokens_per_second", "cosine",
-        "peak_mb", "dense_ms", "attention_ms", "rest_ms" };
-    static const char * const frames[] = { "exact", "columns", "mra2" };
-    char model[1024];
-    snprintf(model, sizeof(model), "'%s' model -m '%s/bert.gguf' -n 96 -t 2 --reps 2 --budget 1/2", bench, models);
-    CHECK(run(fmt("%s --json --frame exact --frame columns --frame mra2 2>&1", model)) == 0, "model: %s", out);
-    for (int r = 0; r < 3; r++) {
-        cJSON * o = json_at(r);
-        for (size_t f = 0; f < sizeof(fields) / sizeof(fields[0]); f++)
-            CHECK(number(o, fields[f]) > 0, "line %d: no number %s: %s", r, fields[f], out);
-        const char *frame = cJSON_GetStringValue(cJSON_GetObjectItem(o, "frame")),
-                   *type = cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetObjectItem(o, "model"), "type"));
-        CHECK(frame && strcmp(frame, frames[r]) == 0 && type && strcmp(type, "f16") == 0, "line %d: frame %s, type %s",
-            r, frame, type);
-        CHECK(number(o, "n") == 96 && number(o, "threads") == 2 && number(o, "reps") == 2, "line %d: n, threads, reps",
-            r);
-        CHECK(fabs(number(o, "tokens_per_second") * number(o, "seconds") / 96 - 1) < 1e-4 &&
-                number(o, "seconds_best") <= number(o, "seconds"),
-            "line %d: rate", r);
-        CHECK(r == 0 ? number(o, "cosine") == 1 : number(o, "cosine") > .8 && number(o, "cosine") < .99999,
-            "line %d: cosine %g", r, number(o, "cosine"));
-        double sum = 0;
-        const cJSON * x;
-        cJSON_ArrayForEach(x, cJSON_GetObjectItem(o, "ops_ms")) sum += x->valuedouble;
-        CHECK(fabs(sum / (number(o, "dense_ms") + number(o, "attention_ms") + number(o, "rest_ms")) - 1) < 1e-3,
-            "line %d: times by operator", r);
-        CHECK(number(cJSON_GetObjectItem(o, "parts_ms"), "attention") > 0, "line %d: times by part", r);
-        cJSON_Delete(o);
-    }
-    CHECK(json_at(3) == NULL, "more than three lines");
-    CHECK(run(fmt("%s --frame columns --cosine 95 2>&1", model)) == 0 && strstr(out, "bert f16, 3 layers") &&
-            strstr(out, " -  "),
-        "no exact: %s", out);
-    CHECK(run(fmt("%s -n 64,6400 2>&1", model)) == 1 && strstr(out, "6400 tokens are more than the model's 128"),
-        "too long: %s", out);
-    CHECK(run(fmt("%s > /dev/full 2>&1", model)) == 1, "full device");
-}
-
-static void test_worker(const char * bench, const char * models) {
-    static const struct {
-        const char *job, *says;
-    } cases[] = {
-        { "{\"frame\": \"exact\", \"ids\": [5, 6, 7]}", "\"embedding\":[" },
-        { "{\"frame\": \"columns\", \"budget\": 1, \"ids\": [5, 6, 7]}", "\"embedding\":[" },
-        { "{\"ids\": [5, 6], \"profile\": true, \"threads\": 1}", "\"ops_ms\":{" },
-        { "{\"ids\": [5, 6], \"isa\": \"ref\"}", "\"isa\":\"ref\"" },
-        { "{\"ids\": [5, 6]}", "\"seconds\":" },
-        { "{\"ids\": [5, 6], \"isa\": \"v9\"}", "no kernels 'v9'" },
-        { "{\"ids\": [5, 6], \"frame\": \"round\"}", "frame 'round'" },
-        { "{\"ids\": [5, 6], \"threads\": -1}", "n_threads" },
-        { "{\"ids\": [5, 1000000]}", "1000000" },
-        { "{\"ids\": [5, \"six\"]}", "needs \\\"ids\\\"" },
-        { "{\"ids\": []}", "needs \\\"ids\\\"" },
-        { "{}", "needs \\\"ids\\\"" },
-        { "hello", "one JSON object" },
-    };
-    enum { N = sizeof(cases) / sizeof(cases[0]) };
-    static char jobs[4096];
-    for (int i = 0; i < N; i++) {
-        strcat(jobs, cases[i].job);
-        strcat(jobs, "\n");
-    }
-    CHECK(run(fmt("printf '%s' | '%s' model -m '%s/bert.gguf' --worker", jobs, bench, models)) == 0, "worker: %s", out);
-    const char *s = strchr(out, '\n'), *first = NULL;
-    CHECK(strstr(out, "\"positions\":128") && s, "about: %.200s", out);
-    for (int i = 0; i < N && s; i++) {
-        const char *line = s + 1, *end = strchr(line, '\n'), *said = strstr(line, cases[i].says),
-                   *embedding = strstr(line, "\"embedding\"");
-        CHECK(end && said && said < end, "job %s: no '%s' in %.300s", cases[i].job, cases[i].says, line);
-        if (i == 0) first = embedding;
-        if (i == 1)
-            CHECK(first && embedding && strncmp(first, embedding, strcspn(first, "]")) == 0,
-                "columns with all of the work is not exact");
-        s = end;
-    }
-    CHECK(s && !s[1], "more answers than jobs: %s", s);
 }
 
 // ---- --perf-guard ----------------------------------------------------------------------------------------------
@@ -440,6 +324,10 @@ static void test_broken(const char * broken, const char * models) {
         { "columns-keep-less-of-many", ATTN "-n 640 --frame columns", 1, "in the first 64 rows" },
         { "columns-miss-row", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
         { "columns-nan", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
+        { "none", ATTN "-n 64,640 --frame exact --frame columns --attn-type int8", 0, "" },
+        { "int8-scale", ATTN "-n 64 --frame exact --attn-type int8", 1, "differ from the reference" },
+        { "int8-scale", ATTN "-n 128 --frame columns --attn-type int8", 1, "differ from the reference" },
+        { "int8-scale-of-many", ATTN "-n 640 --frame exact --attn-type int8", 1, "exact attention is off" },
         { "peak-low", ATTN "-n 512 --frame exact", 1, " % of the peak that was measured for " },
         { "linear-misses-row", "linear --shape 33,64,40", 1, "ggml-mra's linear: value 1280 is" },
         { "linear-misses-input", "linear --shape 33,320,40", 1, "ggml-mra's linear is off by " },
@@ -457,6 +345,7 @@ static void test_broken(const char * broken, const char * models) {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const int code = run(
             fmt("MODELS='%s' && MRA_BENCH_BUG=%s '%s' %s 2>&1", models, cases[i].bug, broken, cases[i].args));
+        if (strstr(out, "have no int8")) continue;
         CHECK(code == cases[i].code && strstr(out, cases[i].says), "bug %s: exit code %d: %.600s", cases[i].bug, code,
             out);
     }
@@ -476,8 +365,6 @@ int main(int argc, char ** argv) {
     test_isa(argv[1]);
     test_peaks(argv[1]);
     test_linear(argv[1]);
-    test_model(argv[1], argv[3]);
-    test_worker(argv[1], argv[3]);
     test_guard(argv[1], argv[2]);
     test_npy(argv[1], argv[2]);
     if (argc > 4) test_broken(argv[4], argv[3]);

@@ -147,6 +147,81 @@ static void check_choice(const struct golden * g, const struct golden * trained)
     CHECK(!mra_attention_of(NULL, NULL, 20).text[0] && !mra_attention_of(g->model, NULL, 0).text[0], "nothing");
 }
 
+// ---- attention in integers ----
+
+static const char * text_of(const struct mra_model * m, enum mra_attention_type type, int n_tokens, char * text) {
+    struct mra_context_params p = mra_context_params_default();
+    p.attention_type = type;
+    memcpy(text, mra_attention_of(m, &p, n_tokens).text, 64);
+    return text;
+}
+
+// auto: of the weights and of the kernels; float and int8 whatever the weights
+static void check_type(const struct golden * g, const struct golden * trained) {
+    struct mra_error err = { 0 };
+    char quantized[1024], text[64];
+    snprintf(quantized, sizeof(quantized), "%s", temp_path("q8_0.gguf"));
+    const struct mra_quantize_params q = { .type = GGML_TYPE_Q8_0, .n_threads = 2 };
+    CHECK(mra_quantize(g->path, quantized, &q, NULL, &err) == MRA_OK, "%s", err.msg);
+    struct mra_model * m = load(quantized, NULL);
+    const struct {
+        const struct mra_model * m;
+        enum mra_attention_type type;
+        bool int8;
+    } cases[] = {
+        { g->model, MRA_ATTENTION_TYPE_AUTO, false },
+        { g->model, MRA_ATTENTION_TYPE_INT8, true },
+        { m, MRA_ATTENTION_TYPE_AUTO, true },
+        { m, MRA_ATTENTION_TYPE_FLOAT, false },
+    };
+    for (int level = 0; level < 2; level++) {
+        mra_kernels_set(level ? NULL : mra_kernels_by_name("base"));
+        const bool has = mra_attn_type_runs(MRA_ATTN_INT8) == MRA_ATTN_INT8;
+        CHECK(level || !has, "kernels base have int8");
+        for (int i = 0; i < 4; i++) {
+            const bool int8 = has && cases[i].int8;
+            CHECK(strcmp(text_of(cases[i].m, cases[i].type, 100, text), int8 ? "exact, int8" : "exact") == 0,
+                "case %d: '%s'", i, text);
+            CHECK(strcmp(text_of(cases[i].m, cases[i].type, 5000, text),
+                      int8 ? "columns, budget 0.125, int8" : "columns, budget 0.125") == 0,
+                "case %d, long: '%s'", i, text);
+        }
+    }
+    CHECK(strcmp(text_of(trained->model, MRA_ATTENTION_TYPE_AUTO, trained->seqs[trained->n_seq - 1].n, text),
+              "32,1, as trained") == 0,
+        "trained: '%s'", text);
+    struct mra_context_params p = threads(1);
+    p.attention_type = MRA_ATTENTION_TYPE_INT8;
+    CHECK(!mra_context_new(trained->model, &p, &err) && err.code == MRA_ERR_UNSUPPORTED && strstr(err.msg, "trained"),
+        "a square frame in int8: '%s'", err.msg);
+    p.attention_type = 9;
+    CHECK(!mra_context_new(g->model, &p, &err) && strstr(err.msg, "type of attention 9"), "type 9: '%s'", err.msg);
+    mra_model_free(m);
+    remove(quantized);
+}
+
+// close to floats, and the same bits however sequences and threads are put together
+static void check_int8(const struct golden * g, enum mra_attention attention) {
+    struct mra_context_params p = threads(1);
+    p.attention = attention;
+    p.attn.budget = .5f;
+    int64_t n = 0;
+    for (int i = 0; i < g->n_seq; i++) n += g->seqs[i].n * g->hidden.shape[1];
+    float * floats = encode_new(g->model, p, g->seqs, g->n_seq, tokens());
+    p.attention_type = MRA_ATTENTION_TYPE_INT8;
+    float * a = encode_new(g->model, p, g->seqs, g->n_seq, tokens());
+    p.n_threads = 3;
+    p.n_batch = 1;
+    float * b = encode_new(g->model, p, g->seqs, g->n_seq, tokens());
+    const double off = relative_error(a, floats, n);
+    CHECK(off <= .02, "%s: int8 is %.4f off floats", g->name, off);
+    CHECK(off > 1e-7 || mra_attn_type_runs(MRA_ATTN_INT8) != MRA_ATTN_INT8, "%s: int8 is what floats give", g->name);
+    CHECK(memcmp(a, b, (size_t) n * sizeof(float)) == 0, "%s: int8: threads or passes change the result", g->name);
+    free(floats);
+    free(a);
+    free(b);
+}
+
 // ---- stop ----
 
 static bool count_down(void * user) { return --*(int *) user < 0; }
@@ -235,6 +310,9 @@ int main(int argc, char ** argv) {
     }
     check_wrong_spans(&bert);
     check_choice(&bert, &mra);
+    check_type(&bert, &mra);
+    check_int8(&bert, MRA_ATTENTION_EXACT);
+    check_int8(&bert, MRA_ATTENTION_MRA);
     check_null(&bert);
     check_device(&bert);
     golden_close(&bert);

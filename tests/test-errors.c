@@ -124,6 +124,8 @@ static void test_attn_params(void) {
     WITH(mra_attn_params_default(), p.n_threads = -2, "n_threads");
     WITH(mra_attn_params_default(), p.frame = 9, "frame 9");
     WITH(mra_attn_params_default(), p.rule = 7, "rule 7");
+    WITH(mra_attn_params_default(), p.type = 7, "type 7");
+    WITH(mra_attn_params_mra2(.1f), p.type = MRA_ATTN_INT8, "int8: frames are exact and columns");
     WITH(mra_attn_params_mra2(.1f), p.sizes[1] = 0, "the last one 1");
     WITH(mra_attn_params_mra2(.1f), p.sizes[0] = 256, "256");
     WITH(mra_attn_params_mra2(.1f), (p.sizes[0] = 16, p.sizes[1] = 5, p.sizes[2] = 1), "divisor");

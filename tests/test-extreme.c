@@ -10,6 +10,8 @@ static float nan_of(uint32_t bits) {
     return f;
 }
 
+static enum mra_attn_type type; // of all nodes here
+
 // out [n][N_HEAD][D] of frame over q, k, v [N_HEAD][n][D]; malloc'ed
 static float * attend(const char * frame, int n, const float * q, const float * k, const float * v, int n_threads) {
     struct graph g = graph_new();
@@ -17,6 +19,7 @@ static float * attend(const char * frame, int n, const float * q, const float * 
     struct mra_error err;
     p.budget = .125f;
     p.n_threads = n_threads;
+    p.type = type;
     CHECK(mra_attn_params_parse(&p, frame, &err) == MRA_OK, "%s: %s", frame, err.msg);
     struct ggml_tensor *tq = graph_heads(&g, GGML_TYPE_F32, D, n, N_HEAD, 1, q, 1),
                        *tk = graph_heads(&g, GGML_TYPE_F32, D, n, N_HEAD, 1, k, 1),
@@ -94,6 +97,18 @@ int main(void) {
         for (int f = 0; f < N_FRAMES; f++) {
             test_overflow(tables[t], frames[f], tables[t] == &mra_kernels_ref ? 257 : 1025);
             for (int i = 0; i < 9; i++) test_nan(tables[t], frames[f], i / 3, nans[i % 3]);
+        }
+    }
+    type = MRA_ATTN_INT8;
+    const struct mra_kernels * refs[8];
+    const int n_int8 = int8_tables(tables, refs, 8);
+    for (int t = 0; t < 2 * n_int8; t++) {
+        const struct mra_kernels * k = t < n_int8 ? tables[t] : refs[t - n_int8];
+        if (t > n_int8 && k == refs[t - n_int8 - 1]) continue;
+        mra_kernels_set(k);
+        for (int f = 0; f < 2; f++) { // exact, columns
+            test_overflow(k, frames[f], t < n_int8 ? 1025 : 257);
+            for (int i = 0; i < 9; i++) test_nan(k, frames[f], i / 3, nans[i % 3]);
         }
     }
     return summary("test-extreme");

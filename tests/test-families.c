@@ -1,6 +1,7 @@
 // Every family of encoders against transformers' hidden states: files of our converter and of llama.cpp's, by our
 // operators and by ggml's, in batches and alone, in 8 bits, with multi-resolution attention.
 #include "encoder-golden.h"
+#include "gguf-edit.h"
 
 #include <unistd.h>
 
@@ -15,6 +16,10 @@ static const struct family families[] = {
     { "nomic", "nomic-llama-cpp" },
     { "eurobert", "eurobert" },
     { "eurobert", "eurobert-llama-cpp" },
+    { "jina-v3", "jina-v3" },
+    { "gte", "gte" },
+    { "distilbert", "distilbert" },
+    { "distilbert", "distilbert-llama-cpp" },
 };
 
 static double hidden_diff(const struct golden * g, struct mra_context_params p) {
@@ -86,11 +91,27 @@ static void test_family(const struct family * f) {
     golden_close(&g);
 }
 
+// how a text is split is not guessed
+static void test_unknown_pre(const char * dir) {
+    char path[1024];
+    struct mra_error err = { 0 };
+    snprintf(path, sizeof(path), "%s/eurobert-llama-cpp.gguf", dir);
+    struct gguf_edit e = gguf_edit_open(path);
+    gguf_set_val_str(e.kv, "tokenizer.ggml.pre", "qwen2");
+    gguf_edit_write(&e, temp_path("pre"));
+    gguf_edit_free(&e);
+    const char * edited = temp_path("pre");
+    CHECK(!mra_model_load(edited, NULL, &err) && err.code == MRA_ERR_UNSUPPORTED && strstr(err.msg, "'qwen2'"), "%s",
+        err.msg);
+    unlink(edited);
+}
+
 int main(int argc, char ** argv) {
     if (argc < 2) return 2;
     goldens_begin(argv[1]);
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
         if (argc < 3 || strstr(families[i].file, argv[2])) test_family(&families[i]);
+    test_unknown_pre(argv[1]);
     goldens_end();
     return summary("test-families");
 }

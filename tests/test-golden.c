@@ -85,6 +85,37 @@ static void test_case(const char * dir, const struct golden * c, const struct np
     npy_free(&want);
 }
 
+// In integers: the whole node against floats of the same frame, and of exact attention on top of the frame's error
+static void test_int8(const struct golden * c, const struct npy * qkv) {
+    const struct mra_kernels *tables[16], *refs[16];
+    struct mra_attn_params p = params_of(c);
+    if (p.frame == MRA_FRAME_SQUARE) return;
+    const int n_tables = int8_tables(tables, refs, 16);
+    const int64_t n = (int64_t) N_HEAD * c->n * D;
+    mra_kernels_set(&mra_kernels_ref);
+    float *want = run(c, qkv, &p, GGML_TYPE_F32), *ref = NULL;
+    p.type = MRA_ATTN_INT8;
+    for (int t = 0; t < n_tables; t++)
+        for (int f16 = 0; f16 < 2; f16++) {
+            if (!f16 && (t == 0 || refs[t] != refs[t - 1])) {
+                free(ref);
+                mra_kernels_set(refs[t]);
+                ref = run(c, qkv, &p, GGML_TYPE_F32);
+            }
+            mra_kernels_set(tables[t]);
+            float * a = run(c, qkv, &p, f16 ? GGML_TYPE_F16 : GGML_TYPE_F32);
+            const double e = max_error(a, ref, n), off = relative_error(a, want, n);
+            CHECK(e <= 2e-5, "%s: %s in integers differs from the reference by %.1e", c->name, tables[t]->name, e);
+            CHECK(off <= int8_tolerance(tables[t], 0.01), "%s: %s in integers is %.5f off floats", c->name,
+                tables[t]->name, off);
+            CHECK(off > 1e-7, "%s: %s in integers is what floats give", c->name, tables[t]->name);
+            free(a);
+        }
+    kernels_best();
+    free(ref);
+    free(want);
+}
+
 int main(int argc, char ** argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: test-golden FOLDER\n");
@@ -112,6 +143,7 @@ int main(int argc, char ** argv) {
         CHECK(n == 11, "%s: bad line: %s", path, line);
         if (n == 11) {
             test_case(argv[1], &c, &qkv);
+            test_int8(&c, &qkv);
             n_cases++;
         }
     }

@@ -96,18 +96,25 @@ static void test_select(void) {
     CHECK(p == q && memcmp(a, b, q * sizeof(*a)) == 0, "select %d of %d kind %d", m, n, kind);
 }
 
-// exact, listed cells, columns, on one head
-static void test_head(void) {
+// One head of random sizes, packed by the kernels under test.
+struct head {
+    struct mra_attn_head a;
+    struct block q, k, v;
+    void * scratch;
+};
+
+static struct head head_new(void) {
     const int d = 8 * pick(1, 16), dv = 8 * pick(1, 16), D = MRA_ROUND_UP(d, MRA_PAD), DV = MRA_ROUND_UP(dv, MRA_PAD),
               n_q = pick(1, 150), n_k = pick(1, 400);
     const enum mra_type type = pick(0, 1) ? MRA_F16 : MRA_F32;
     const size_t es = type == MRA_F16 ? 2 : 4;
-    struct block q = block_new(n_q, d, d + 8, MRA_F32), k = block_new(n_k, d, d + 24, type),
-                 v = block_new(n_k, dv, dv, type);
-    float * out[2] = { calloc((size_t) n_q * (dv + 3), 4), calloc((size_t) n_q * (dv + 3), 4) };
-    struct mra_attn_head a = { .q = q.rows,
-        .k = k.rows,
-        .v = v.rows,
+    struct head h = { .q = block_new(n_q, d, d + 8, MRA_F32) };
+    h.k = block_new(n_k, d, d + 24, type);
+    h.v = block_new(n_k, dv, dv, type);
+    struct mra_attn_head * a = &h.a;
+    *a = (struct mra_attn_head) { .q = h.q.rows,
+        .k = h.k.rows,
+        .v = h.v.rows,
         .n_q = n_q,
         .n_k = n_k,
         .d = d,
@@ -120,61 +127,71 @@ static void test_head(void) {
         .bound = pick(0, 1),
         .finest_only = pick(0, 3) == 0,
         .group = 8 * pick(1, 8) };
-    const int nb = (n_k + a.g - 1) / a.g, np = MRA_ROUND_UP(nb, MRA_PANEL);
-    a.m1 = pick(1, nb);
-    a.m2 = pick(0, a.m1 * a.g < n_k ? a.m1 * a.g : n_k);
-    a.pack = (struct mra_pack) { .type = type,
+    const int nb = (n_k + a->g - 1) / a->g, np = MRA_ROUND_UP(nb, MRA_PANEL);
+    a->m1 = pick(1, nb);
+    a->m2 = pick(0, a->m1 * a->g < n_k ? a->m1 * a->g : n_k);
+    a->pack = (struct mra_pack) { .type = type,
         .k = malloc(n_k * D * es),
         .v = malloc(n_k * DV * es),
         .ldk = D,
         .ldv = DV,
-        .kp = malloc((size_t) nb * a.g * D * es),
+        .kp = malloc((size_t) nb * a->g * D * es),
         .k_range = calloc((size_t) np * 2 * D, 4),
         .k_mean = calloc((size_t) np * D, 4),
         .v_mean = malloc((size_t) nb * DV * 4) };
-    for (int j = 0; j < n_k; j += 16 * a.g) kern->pack(&a, j, j + 16 * a.g < n_k ? j + 16 * a.g : n_k, true, true);
+    for (int j = 0; j < n_k; j += 16 * a->g) kern->pack(a, j, j + 16 * a->g < n_k ? j + 16 * a->g : n_k, true, true);
     const size_t s1 = mra_block_sparse_attn_scratch(d, dv),
-                 s2 = mra_columns_scratch(d, dv, n_k, a.g, a.m1, a.m2, a.group);
-    void * scratch = aligned_alloc(64, MRA_ROUND_UP(s1 > s2 ? s1 : s2, 64));
+                 s2 = mra_columns_scratch(d, dv, n_k, a->g, a->m1, a->m2, a->group);
+    h.scratch = aligned_alloc(64, MRA_ROUND_UP(s1 > s2 ? s1 : s2, 64));
+    return h;
+}
+
+static void head_free(struct head * h) {
+    free(h->a.pack.k);
+    free(h->a.pack.v);
+    free(h->a.pack.kp);
+    free(h->a.pack.k_range);
+    free(h->a.pack.k_mean);
+    free(h->a.pack.v_mean);
+    free(h->scratch);
+    free(h->q.mem);
+    free(h->k.mem);
+    free(h->v.mem);
+}
+
+// exact, listed cells, columns, on one head
+static void test_head(void) {
+    struct head h = head_new();
+    struct mra_attn_head * a = &h.a;
+    static const char * const modes[] = { "exact", "cells", "columns" };
+    float * out[2] = { calloc((size_t) a->n_q * a->ld_out, 4), calloc((size_t) a->n_q * a->ld_out, 4) };
     int32_t cells[512];
     int n_cell = 0;
     const int g = 1 << pick(0, 5);
-    for (int y = 0; y * g < n_k; y++)
+    for (int y = 0; y * g < a->n_k; y++)
         if (pick(0, 2) == 0) cells[n_cell++] = y;
     float state[300];
-    for (int c = 0; c < dv; c++) state[c] = gauss();
-    state[dv] = pick(0, 1) ? 2 * gauss() : -INFINITY;
-    state[dv + 1] = state[dv] > -INFINITY ? 3 : 0;
+    for (int c = 0; c < a->dv; c++) state[c] = gauss();
+    state[a->dv] = pick(0, 1) ? 2 * gauss() : -INFINITY;
+    state[a->dv + 1] = state[a->dv] > -INFINITY ? 3 : 0;
     for (int mode = 0; mode < 3; mode++) {
         for (int t = 0; t < 2; t++) {
             const struct mra_kernels * kt = t ? &mra_kernels_ref : kern;
-            a.out = out[t];
+            a->out = out[t];
             if (mode == 2)
-                for (int x = 0; x * MRA_QUERY_BLOCK < n_q; x += a.group) kt->columns(&a, x, scratch);
+                for (int x = 0; x * MRA_QUERY_BLOCK < a->n_q; x += a->group) kt->columns(a, x, h.scratch);
             else
-                for (int i = 0; i < n_q; i += 50)
-                    kt->block_sparse_attn(&a, i, i + 50 < n_q ? i + 50 : n_q, mode ? cells : NULL, n_cell, g,
-                        mode ? state : NULL, scratch);
+                for (int i = 0; i < a->n_q; i += 50)
+                    kt->block_sparse_attn(a, i, i + 50 < a->n_q ? i + 50 : a->n_q, mode ? cells : NULL, n_cell, g,
+                        mode ? state : NULL, h.scratch);
         }
-        const double e = worst(out[0], out[1], (size_t) n_q * (dv + 3));
-        CHECK(e <= 5e-5, "%s n_q %d n_k %d d %d dv %d %s g %d m1 %d m2 %d group %d: %.1e",
-            mode == 0       ? "exact"
-                : mode == 1 ? "cells"
-                            : "columns",
-            n_q, n_k, d, dv, type == MRA_F16 ? "f16" : "f32", mode == 1 ? g : a.g, a.m1, a.m2, a.group, e);
+        const double e = worst(out[0], out[1], (size_t) a->n_q * a->ld_out);
+        CHECK(e <= 5e-5, "%s n_q %d n_k %d d %d dv %d %s g %d m1 %d m2 %d group %d: %.1e", modes[mode], a->n_q, a->n_k,
+            a->d, a->dv, a->pack.type == MRA_F16 ? "f16" : "f32", mode == 1 ? g : a->g, a->m1, a->m2, a->group, e);
     }
-    free(a.pack.k);
-    free(a.pack.v);
-    free(a.pack.kp);
-    free(a.pack.k_range);
-    free(a.pack.k_mean);
-    free(a.pack.v_mean);
-    free(scratch);
     free(out[0]);
     free(out[1]);
-    free(q.mem);
-    free(k.mem);
-    free(v.mem);
+    head_free(&h);
 }
 
 // ---- dense layers: Q8_0, Q4_0 blocks made by hand, floats

@@ -1,106 +1,10 @@
-// Damaged and wrong GGUF files: each gives an error of one line, or a model that works. ggml itself must never get to
-// complain.
+// Damaged GGUF files and wrong contents: each gives an error of one line, or a model that works. ggml itself must never
+// get to complain.
 #include "gguf-edit.h"
-#include "harness.h"
-#include "mra-encoder.h"
+#include "model-files.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-static const char * dir;
-static char tmp[] = "/tmp/test-model-errors-XXXXXX", path[1100];
-static int n_logged;
-static char logged[256];
-
-static void on_log(enum ggml_log_level level, const char * text, void * user) {
-    (void) user;
-    if (level != GGML_LOG_LEVEL_ERROR) return;
-    n_logged++;
-    snprintf(logged, sizeof(logged), "%s", text);
-}
-
-static const char * golden(const char * name) {
-    static char p[1024];
-    snprintf(p, sizeof(p), "%s/%s.gguf", dir, name);
-    return p;
-}
-
-// a model that loads must also work
-static void use(struct mra_model * m, const char * what) {
-    struct mra_error err = { 0 };
-    struct mra_context_params p = mra_context_params_default();
-    p.n_threads = 1;
-    const struct mra_model_info info = mra_model_info(m);
-    struct mra_context * ctx = mra_context_new(m, &p, &err);
-    struct mra_token_list list = { 0 };
-    int32_t ids[40] = { 0 };
-    for (int i = 0; i < 40; i++) ids[i] = i % info.n_vocab;
-    struct mra_seq seq = { .n = info.n_ctx < 40 ? info.n_ctx : 40, .ids = ids };
-    struct mra_result r;
-    CHECK(ctx, "%s: %s", what, err.msg);
-    CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_POOLED }, &r, &err) == MRA_OK, "%s: %s",
-        what, err.msg);
-    if (info.n_class)
-        CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_CLASS }, &r, &err) == MRA_OK, "%s: %s",
-            what, err.msg);
-    if (mra_model_tokenize(m, "A text, <mask> or [MASK].", 25, "caf\xc3\xa9", 5, 0, &list, &err) == MRA_OK &&
-        list.n > 0) {
-        seq = (struct mra_seq) { .n = (int) list.n, .tokens = list.data };
-        CHECK(mra_encode(ctx, &seq, 1, &(struct mra_output) { .kind = MRA_OUTPUT_TOKENS }, &r, &err) == MRA_OK,
-            "%s: %s", what, err.msg);
-    }
-    for (int i = 0; i < info.n_class; i++) mra_model_label(m, i);
-    mra_token_list_free(&list);
-    mra_context_free(ctx);
-}
-
-// true: it loaded (and worked)
-static bool try_load(const char * file, const char * what) {
-    struct mra_error err = { 0 };
-    n_logged = 0;
-    struct mra_model * m = mra_model_load(file, NULL, &err);
-    CHECK(n_logged == 0, "%s: ggml complained: %s", what, logged);
-    CHECK(m || (err.code != MRA_OK && err.msg[0] && !strchr(err.msg, '\n')), "%s: no message", what);
-    if (m) {
-        use(m, what);
-        mra_model_free(m);
-    }
-    return m != NULL;
-}
-
-static void expect(const char * file, const char * what, enum mra_status code, const char * part) {
-    struct mra_error err = { 0 };
-    n_logged = 0;
-    struct mra_model * m = mra_model_load(file, NULL, &err);
-    CHECK(!m && err.code == code && strstr(err.msg, part), "%s: code %d, '%s', expected %d, '...%s...'", what,
-        (int) err.code, err.msg, (int) code, part);
-    CHECK(n_logged == 0, "%s: ggml complained: %s", what, logged);
-    mra_model_free(m);
-}
-
-static char * read_all(const char * file, size_t * n) {
-    FILE * f = fopen(file, "rb");
-    if (!f) {
-        perror(file);
-        exit(1);
-    }
-    fseek(f, 0, SEEK_END);
-    *n = (size_t) ftell(f);
-    rewind(f);
-    char * data = malloc(*n);
-    if (fread(data, 1, *n, f) != *n) exit(1);
-    fclose(f);
-    return data;
-}
-
-static void write_all(const char * file, const void * data, size_t n) {
-    FILE * f = fopen(file, "wb");
-    if (!f || fwrite(data, 1, n, f) != n || fclose(f) != 0) {
-        perror(file);
-        exit(1);
-    }
-}
 
 static size_t header_size(const char * file) {
     struct gguf_context * g = gguf_init_from_file(file, (struct gguf_init_params) { .no_alloc = true });
@@ -113,12 +17,12 @@ static size_t header_size(const char * file) {
 
 static void check_truncated(const char * name) {
     size_t n;
-    char *data = read_all(golden(name), &n), what[64];
-    const size_t head = header_size(golden(name));
+    char *data = read_all(model_golden(name), &n), what[64];
+    const size_t head = header_size(model_golden(name));
     for (size_t at = 0; at < n; at += at < 64 ? 1 : at < head ? 61 : 4999) {
-        write_all(path, data, at);
+        write_all(model_path, data, at);
         snprintf(what, sizeof(what), "%s cut at %zu", name, at);
-        CHECK(!try_load(path, what), "%s loads", what);
+        CHECK(!try_load(model_path, what), "%s loads", what);
     }
     free(data);
 }
@@ -126,11 +30,11 @@ static void check_truncated(const char * name) {
 // one to four bytes of the header (some of the data) become others; small numbers and 0xff are the interesting ones
 static void check_flipped(const char * name, int n_tries, uint64_t seed) {
     size_t n;
-    char *data = read_all(golden(name), &n), what[64];
-    const size_t head = header_size(golden(name));
+    char *data = read_all(model_golden(name), &n), what[64];
+    const size_t head = header_size(model_golden(name));
     static const unsigned char special[] = { 0, 1, 0xff, 0x80, 0x7f, 2, 9, 32 };
-    write_all(path, data, n);
-    const int fd = open(path, O_WRONLY);
+    write_all(model_path, data, n);
+    const int fd = open(model_path, O_WRONLY);
     int n_loaded = 0;
     for (int i = 0; i < n_tries; i++) {
         size_t at[4];
@@ -142,12 +46,12 @@ static void check_flipped(const char * name, int n_tries, uint64_t seed) {
             if (pwrite(fd, &x, 1, (off_t) at[k]) != 1) exit(1);
         }
         snprintf(what, sizeof(what), "%s, damage %d", name, i);
-        n_loaded += try_load(path, what);
+        n_loaded += try_load(model_path, what);
         for (int k = 0; k < n_bytes; k++)
             if (pwrite(fd, data + at[k], 1, (off_t) at[k]) != 1) exit(1);
     }
     close(fd);
-    CHECK(try_load(path, name), "%s: not restored", name);
+    CHECK(try_load(model_path, name), "%s: not restored", name);
     printf("%-12s %d of %d damaged files still load\n", name, n_loaded, n_tries);
     free(data);
 }
@@ -168,6 +72,7 @@ static const struct wrong {
     { KEY_STR, "general.architecture", 0, 0, "llama", MRA_ERR_UNSUPPORTED, "architecture 'llama'" },
     { KEY_U32, "general.architecture", 1, 0, NULL, MRA_ERR_FORMAT, "expected a string" },
     { KEY_DROP, "bert.block_count", 0, 0, NULL, MRA_ERR_FORMAT, "no key" },
+    { KEY_U32, "bert.block_count", 1, 0, NULL, MRA_ERR_UNSUPPORTED, "is not part of 1 layers" },
     { KEY_U32, "bert.block_count", 0, 0, NULL, MRA_ERR_FORMAT, "is not in 1.." },
     { KEY_U32, "bert.block_count", 3, 0, NULL, MRA_ERR_FORMAT, "no tensor 'blk.2." },
     { KEY_U32, "bert.block_count", 4e9, 0, NULL, MRA_ERR_FORMAT, "is not in 1.." },
@@ -260,13 +165,13 @@ static void apply(struct gguf_edit * e, const struct wrong * w) {
 
 static void check_wrong(void) {
     for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
-        struct gguf_edit e = gguf_edit_open(golden("roberta"));
+        struct gguf_edit e = gguf_edit_open(model_golden("roberta"));
         char what[128];
         apply(&e, &wrongs[i]);
-        gguf_edit_write(&e, path);
+        gguf_edit_write(&e, model_path);
         gguf_edit_free(&e);
         snprintf(what, sizeof(what), "wrong %zu (%s)", i, wrongs[i].name);
-        expect(path, what, wrongs[i].code, wrongs[i].part);
+        expect_error(model_path, what, wrongs[i].code, wrongs[i].part);
     }
 }
 
@@ -274,195 +179,41 @@ static void check_wrong(void) {
 static void check_more(void) {
     static const char * const mlm[] = { "mlm.dense.weight", "mlm.dense.bias", "mlm.norm.weight", "mlm.norm.bias",
         "mlm.output.bias" };
-    struct gguf_edit e = gguf_edit_open(golden("roberta"));
+    struct gguf_edit e = gguf_edit_open(model_golden("roberta"));
     for (int i = 0; i < 5; i++) gguf_edit_drop(&e, mlm[i]);
     gguf_edit_drop(&e, "token_embd.weight");
     gguf_edit_add(&e, "token_embd.weight", GGML_TYPE_F32, 64, 299);
-    gguf_edit_write(&e, path);
+    gguf_edit_write(&e, model_path);
     gguf_edit_free(&e);
-    expect(path, "fewer embeddings than tokens", MRA_ERR_FORMAT, "only 299 embeddings");
+    expect_error(model_path, "fewer embeddings than tokens", MRA_ERR_FORMAT, "only 299 embeddings");
 
-    e = gguf_edit_open(golden("xlm-roberta"));
+    e = gguf_edit_open(model_golden("xlm-roberta"));
     const uint8_t map[3] = { 1, 2, 3 };
     gguf_remove_key(e.kv, "tokenizer.ggml.precompiled_charsmap");
     gguf_set_arr_data(e.kv, "tokenizer.ggml.precompiled_charsmap", GGUF_TYPE_UINT8, map, 3);
-    gguf_edit_write(&e, path);
+    gguf_edit_write(&e, model_path);
     gguf_edit_free(&e);
-    expect(path, "charsmap", MRA_ERR_FORMAT, "");
+    expect_error(model_path, "charsmap", MRA_ERR_FORMAT, "");
 
-    e = gguf_edit_open(golden("roberta"));
+    e = gguf_edit_open(model_golden("roberta"));
     const int32_t types[2] = { 1, 1 };
     gguf_remove_key(e.kv, "tokenizer.ggml.token_type");
     gguf_set_arr_data(e.kv, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types, 2);
-    gguf_edit_write(&e, path);
+    gguf_edit_write(&e, model_path);
     gguf_edit_free(&e);
-    expect(path, "two types", MRA_ERR_FORMAT, "but 2 types");
+    expect_error(model_path, "two types", MRA_ERR_FORMAT, "but 2 types");
 
     // fewer labels than classes: a model without labels
-    e = gguf_edit_open(golden("roberta"));
+    e = gguf_edit_open(model_golden("roberta"));
     const char * label = "one";
     gguf_remove_key(e.kv, "bert.classifier.output_labels");
     gguf_set_arr_str(e.kv, "bert.classifier.output_labels", &label, 1);
-    gguf_edit_write(&e, path);
+    gguf_edit_write(&e, model_path);
     gguf_edit_free(&e);
-    struct mra_model * m = mra_model_load(path, NULL, NULL);
+    struct mra_model * m = mra_model_load(model_path, NULL, NULL);
     CHECK(m && mra_model_info(m).n_class == 3 && !mra_model_label(m, 0) && !mra_model_label(m, 2),
         "one label for three classes");
     mra_model_free(m);
-}
-
-// headers no writer makes
-struct bytes {
-    unsigned char data[512];
-    size_t n;
-};
-static void put(struct bytes * b, const void * x, size_t n) {
-    memcpy(b->data + b->n, x, n);
-    b->n += n;
-}
-static void put_u32(struct bytes * b, uint32_t x) { put(b, &x, 4); }
-static void put_u64(struct bytes * b, uint64_t x) { put(b, &x, 8); }
-static void put_str(struct bytes * b, const char * s) {
-    put_u64(b, strlen(s));
-    put(b, s, strlen(s));
-}
-static struct bytes header(uint32_t version, uint64_t n_tensors, uint64_t n_kv) {
-    struct bytes b = { 0 };
-    put(&b, "GGUF", 4);
-    put_u32(&b, version);
-    put_u64(&b, n_tensors);
-    put_u64(&b, n_kv);
-    return b;
-}
-static void put_tensor(
-    struct bytes * b, const char * name, uint32_t n_dims, uint64_t ne0, uint64_t ne1, uint32_t type, uint64_t offset) {
-    put_str(b, name);
-    put_u32(b, n_dims);
-    put_u64(b, ne0);
-    if (n_dims > 1) put_u64(b, ne1);
-    put_u32(b, type);
-    put_u64(b, offset);
-}
-static void try_bytes(struct bytes b, const char * what, const char * part) {
-    b.n += 96; // zeros: padding and some data
-    write_all(path, b.data, b.n);
-    expect(path, what, strstr(part, "version") ? MRA_ERR_UNSUPPORTED : MRA_ERR_FORMAT, part);
-}
-
-static void check_headers(void) {
-    struct bytes b;
-    write_all(path, "", 0);
-    expect(path, "empty", MRA_ERR_FORMAT, "empty");
-    write_all(path, "GGUX1234567", 11);
-    expect(path, "magic", MRA_ERR_FORMAT, "not a GGUF file");
-    try_bytes(header(1, 0, 0), "version 1", "version 1");
-    try_bytes(header(4, 0, 0), "version 4", "version 4");
-    try_bytes(header(0x03000000, 0, 0), "other endian", "version");
-    try_bytes(header(3, UINT64_MAX, 0), "tensors", "at most");
-    try_bytes(header(3, 0, 1ull << 60), "keys", "at most");
-    b = header(3, 0, 1);
-    put_str(&b, "");
-    try_bytes(b, "empty key", "no valid name");
-    b = header(3, 0, 1);
-    put_u64(&b, UINT64_MAX);
-    try_bytes(b, "long key", "ends inside key");
-    b = header(3, 0, 1);
-    put_str(&b, "k");
-    put_u32(&b, 13);
-    try_bytes(b, "type 13", "unknown type");
-    b = header(3, 0, 1);
-    put_str(&b, "k");
-    put_u32(&b, 9);
-    put_u32(&b, 9);
-    try_bytes(b, "array of arrays", "unknown type");
-    b = header(3, 0, 1);
-    put_str(&b, "k");
-    put_u32(&b, 9);
-    put_u32(&b, 8);
-    put_u64(&b, 1ull << 61);
-    try_bytes(b, "strings", "ends inside key");
-    b = header(3, 0, 1);
-    put_str(&b, "k");
-    put_u32(&b, 9);
-    put_u32(&b, 11);
-    put_u64(&b, 1ull << 61);
-    try_bytes(b, "numbers", "ends inside key");
-    b = header(3, 0, 2);
-    for (int i = 0; i < 2; i++) {
-        put_str(&b, "k");
-        put_u32(&b, 4);
-        put_u32(&b, 1);
-    }
-    try_bytes(b, "twice", "duplicate key 'k'");
-    b = header(3, 0, 1);
-    put_str(&b, "general.alignment");
-    put_u32(&b, 4);
-    put_u32(&b, 0);
-    try_bytes(b, "alignment 0", "power of two");
-    b = header(3, 0, 1);
-    put_str(&b, "general.alignment");
-    put_u32(&b, 4);
-    put_u32(&b, 48);
-    try_bytes(b, "alignment 48", "power of two");
-    b = header(3, 0, 1);
-    put_str(&b, "general.alignment");
-    put_u32(&b, 6);
-    put_u32(&b, 48);
-    try_bytes(b, "alignment f32", "not a u32");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 2, 4, 0, 0, 0);
-    try_bytes(b, "zero rows", "impossible shape");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 1, 0, 0, 0, 0);
-    try_bytes(b, "zero columns", "impossible shape");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 2, 1ull << 40, 1ull << 40, 0, 0);
-    try_bytes(b, "overflow", "impossible shape");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 2, UINT64_MAX, 1, 0, 0);
-    try_bytes(b, "negative", "impossible shape");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 5, 1, 1, 0, 0);
-    try_bytes(b, "dimensions", "5 dimensions");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 1, 32, 0, 4, 0);
-    try_bytes(b, "removed type", "unknown type");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 1, 32, 0, 12345, 0);
-    try_bytes(b, "type", "unknown type");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 1, 33, 0, 8, 0);
-    try_bytes(b, "row of q8_0", "no multiple");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 1, 4, 0, 0, 32);
-    try_bytes(b, "offset", "offset 32");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 1, 1 << 12, 0, 0, 0);
-    try_bytes(b, "data", "in the file");
-    b = header(3, 1, 0);
-    put_tensor(&b, "t", 1, 24, 0, 0, 0);
-    try_bytes(b, "data end", "cut off");
-    b = header(3, 2, 0);
-    put_tensor(&b, "t", 1, 4, 0, 0, 0);
-    put_tensor(&b, "t", 1, 4, 0, 0, 32);
-    try_bytes(b, "tensor twice", "duplicate tensor 't'");
-    b = header(3, 1, 0);
-    put_tensor(&b, "0123456789012345678901234567890123456789012345678901234567890123", 1, 4, 0, 0, 0);
-    try_bytes(b, "name", "no valid name");
-    expect("/nonexistent/model.gguf", "missing", MRA_ERR_IO, "No such file");
-    expect(tmp, "folder", MRA_ERR_IO, "directory");
-    expect("/dev/null", "device", MRA_ERR_IO, "regular");
-    struct mra_error err = { 0 };
-    if (!ggml_backend_reg_by_name("CUDA")) {
-        CHECK(!mra_model_load(golden("roberta"), &(struct mra_model_params) { .device = "cuda" }, &err) &&
-                strstr(err.msg, "ggml was built without CUDA"),
-            "device: %s", err.msg);
-    }
-    CHECK(!mra_model_load(golden("roberta"), &(struct mra_model_params) { .device = "warp9" }, &err) &&
-            strstr(err.msg, "warp9"),
-        "device: %s", err.msg);
-    CHECK(!mra_model_load(NULL, NULL, &err) && err.code == MRA_ERR_ARG, "no path");
-    CHECK(!mra_model_load("/nonexistent", NULL, NULL), "no error asked for");
 }
 
 int main(int argc, char ** argv) {
@@ -470,16 +221,9 @@ int main(int argc, char ** argv) {
         fprintf(stderr, "usage: %s golden/models [damages per model [seed]]\n", argv[0]);
         return 2;
     }
-    dir = argv[1];
-    if (!mkdtemp(tmp)) {
-        perror(tmp);
-        return 1;
-    }
-    snprintf(path, sizeof(path), "%s/x.gguf", tmp);
-    ggml_log_set(on_log, NULL);
+    model_files_open("test-model-errors", argv[1]);
     const int n = argc > 2 ? atoi(argv[2]) : 2000;
     const uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 10) : 1;
-    check_headers();
     check_wrong();
     check_more();
     static const char * const names[] = { "roberta", "bert", "xlm-roberta", "mra-sparse" };
@@ -487,7 +231,6 @@ int main(int argc, char ** argv) {
         check_truncated(names[i]);
         check_flipped(names[i], n, seed + (uint64_t) i);
     }
-    unlink(path);
-    rmdir(tmp);
+    model_files_close();
     return summary("test-model-errors");
 }

@@ -335,11 +335,17 @@ failures() {
     run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right --attn exact; silent err; says out '"attention": "exact"}$'
     run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right --attn mra --budget 1/4; silent err; says out '"attention": "columns, budget 0.25"}$'
     run 0 embed_with "$models/mra.gguf" "a b"; silent err; says out '"attention": "exact"}$'
+    words 200 | tr '\n' ' ' >short.txt
+    # in integers, or in floats where the kernels have none
+    run 0 embed_with long.gguf -f short.txt --attn exact --attn-type int8 --verify -v; says out '"attention": "exact\(, int8\)\?",'; says err "attention in \(int8\|float\)"
+    MRA_ISA=base run 0 embed_with long.gguf -f short.txt --attn exact --attn-type int8; lines err 1; says err "--attn-type int8: kernels base have none"; says out '"attention": "exact"}$'
+    MRA_ISA=base run 0 embed_with long.gguf --dry-run --json short --attn-type int8; says out '"attention_type": "float"'
+    run 2 embed_with long.gguf short --attn-type int4; says err "int4"
+    run 1 embed_with "$models/mra.gguf" "a b" --attn-type int8; says err "not square ones, with which this model was trained"; lines err 1
     # a window is one batch: what is computed is written
     for i in 1 2 3 4 5 6 7 8 9 10 11 12; do cat book.txt; done >shelf.txt
     "$check" interrupt shelf.jsonl "$bin/mra-embed" -t 1 -m long.gguf -f shelf.txt --max-tokens 3000 --truncate right --attn exact --batch-tokens 3000 -o shelf.jsonl 2>err
     expect "$(wc -l <shelf.jsonl) records before the first is written" [ "$(wc -l <shelf.jsonl)" -lt 6 ]
-    words 200 | tr '\n' ' ' >short.txt
     run 0 embed_with long.gguf -f short.txt --attn mra --budget 1/4 --verify -v; says out '"verify": {"max_error": [0-9.e-]*, "relative_error": '; says err "worst record: max error [0-9.e-]*[1-9]";  says err "feed-forward [0-9]* ms"
     run 0 embed_with long.gguf -f short.txt --attn exact --verify;            says err "max error 0, relative error 0, cosine 1.0"
 }

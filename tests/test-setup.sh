@@ -31,7 +31,7 @@ have() { printf '#!/bin/sh\nexit 0\n' > "$work/bin/$1"; chmod +x "$work/bin/$1";
 
 machine 1000
 check "not root: fails"                       rc_is 1
-check "not root: the command to run"          says "sudo apt-get install -y build-essential cmake python3 python3-pip python3-venv pkg-config libutf8proc-dev libcjson-dev zlib1g-dev libzstd-dev"
+check "not root: the command to run"          says "sudo apt-get install -y build-essential cmake python3 python3-pip python3-venv pkg-config libutf8proc-dev libcjson-dev zlib1g-dev libzstd-dev libmicrohttpd-dev"
 check "not root: installs nothing"            test ! -s "$work/apt"
 machine 0
 check "root: installs"                        rc_is 0

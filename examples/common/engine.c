@@ -52,7 +52,8 @@ static void print_model(const struct engine * e) {
     if (i->max_length < i->n_ctx) fprintf(stderr, ", texts up to %d tokens", i->max_length);
     if (i->has_mlm) fprintf(stderr, ", fill-mask");
     if (i->n_class) fprintf(stderr, ", %d labels", i->n_class);
-    fprintf(stderr, "; %s, kernels %s\n", i->device, mra_isa());
+    fprintf(stderr, "; %s, kernels %s, attention in %s\n", i->device, mra_isa(),
+        mra_attn_type_name(mra_attention_of(e->model, &e->params, i->n_ctx).attn.type));
 }
 
 static bool stop(void * user) {
@@ -68,6 +69,7 @@ void engine_open(struct engine * e, const char * program, const struct options *
     e->load_ms = now_ms() - t;
     e->params.n_threads = o->n_threads;
     e->params.attention = o->attention;
+    e->params.attention_type = o->attention_type;
     e->params.attn = o->attn;
     e->params.n_batch = o->batch_tokens;
     e->params.profile = o->verbose;
@@ -76,6 +78,9 @@ void engine_open(struct engine * e, const char * program, const struct options *
     if (e->limit > e->info.n_ctx)
         fatal(program, "--max-tokens %d: the model has %d positions", e->limit, e->info.n_ctx);
     if (o->verbose) print_model(e);
+    if (o->attention_type == MRA_ATTENTION_TYPE_INT8 && mra_attn_type_runs(MRA_ATTN_INT8) != MRA_ATTN_INT8)
+        fprintf(stderr, "%s: --attn-type int8: kernels %s have none; attention is computed in floats\n", program,
+            mra_isa());
 }
 
 void engine_start(struct engine * e, const struct options * o) {
@@ -86,6 +91,7 @@ void engine_start(struct engine * e, const struct options * o) {
     if (!o->verify) return;
     struct mra_context_params p = e->params;
     p.attention = MRA_ATTENTION_EXACT;
+    p.attention_type = MRA_ATTENTION_TYPE_FLOAT;
     p.profile = false;
     if (!(e->exact = mra_context_new(e->model, &p, &err))) fatal(e->program, "%s", err.msg);
 }
@@ -109,4 +115,10 @@ void engine_say_approximate(struct engine * e, const struct mra_attention_choice
     progress_clear();
     fprintf(stderr, "%s: above %d tokens attention is approximate (%s); --attn exact computes it exactly\n", e->program,
         MRA_AUTO_EXACT, c->text);
+}
+
+double engine_gflop(const struct mra_model_info * info, int n_tokens, double attn_work) {
+    const double n = n_tokens, d = info->n_embd, dense = 2 * n * (4 * d * d + 2 * d * info->n_ff),
+                 attn = 4 * n * n * d * attn_work;
+    return (dense + attn) * info->n_layer / 1e9;
 }

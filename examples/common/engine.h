@@ -25,3 +25,5 @@ void engine_close(struct engine * e);
 struct mra_attention_choice engine_attention(const struct engine * e, const struct mra_seq * seqs, int n_seq);
 // One line on stderr, the first time a text gets an approximation that was not asked for.
 void engine_say_approximate(struct engine * e, const struct mra_attention_choice * c);
+// Work of one sequence, in billions of operations; attn_work: mra_attention_choice's.
+double engine_gflop(const struct mra_model_info * info, int n_tokens, double attn_work);

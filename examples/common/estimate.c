@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 struct estimate {
-    bool exact;
+    bool exact, int8;
     double work, gflop, gflop_exact, bytes;
 };
 
@@ -24,11 +24,11 @@ static struct estimate estimate(const struct engine * e, const struct item * it)
     double all = 0, longest = 0;
     for (int i = 0; i < it->n_seq; i++) {
         const struct mra_attention_choice c = mra_attention_of(e->model, &e->params, it->seqs[i].n);
-        const double n = it->seqs[i].n, dense = 2 * n * (4 * d * d + 2 * d * e->info.n_ff) * layers / 1e9,
-                     attn = 4 * n * n * d * layers / 1e9;
+        const double n = it->seqs[i].n, attn = 4 * n * n * d * layers / 1e9;
         if (!c.exact) est.exact = false;
-        est.gflop += dense + attn * c.work;
-        est.gflop_exact += dense + attn;
+        if (c.attn.type == MRA_ATTN_INT8) est.int8 = true;
+        est.gflop += engine_gflop(&e->info, it->seqs[i].n, c.work);
+        est.gflop_exact += engine_gflop(&e->info, it->seqs[i].n, 1);
         est.work += attn * c.work;
         all += attn;
         longest = fmax(longest, n);
@@ -43,6 +43,7 @@ static const struct table_col cols[] = {
     { "tokens", 8, false },
     { "passes", 6, false },
     { "attention", 9, false },
+    { "type", 5, false },
     { "work", 6, false },
     { "GFLOP", 9, false },
     { "if exact", 9, false },
@@ -66,9 +67,11 @@ static void emit(struct stream * s, struct item * it) {
     if (s->o->json) {
         stream_json_head(s, it);
         sink_printf(&s->out,
-            "\"tokens\": %lld, \"passes\": %d, \"attention\": \"%s\", \"attention_work\": %.4g, \"gflop\": %.5g, "
+            "\"tokens\": %lld, \"passes\": %d, \"attention\": \"%s\", \"attention_type\": \"%s\", \"attention_work\": "
+            "%.4g, \"gflop\": %.5g, "
             "\"gflop_exact\": %.5g, \"memory_bytes\": %.0f",
-            (long long) it->n_tokens, it->n_seq, e.exact ? "exact" : "mra", e.work, e.gflop, e.gflop_exact, n_bytes);
+            (long long) it->n_tokens, it->n_seq, e.exact ? "exact" : "mra", e.int8 ? "int8" : "float", e.work, e.gflop,
+            e.gflop_exact, n_bytes);
         stream_json_tail(s, it);
         stream_line_end(s);
         return;
@@ -77,8 +80,8 @@ static void emit(struct stream * s, struct item * it) {
     const struct record * r = &it->rec;
     if (r->id) snprintf(name, sizeof(name), "%.60s", r->id);
     else snprintf(name, sizeof(name), "%.40s%s%lld", r->file ? r->file : "", r->file ? ":" : "", (long long) r->line);
-    sink_printf(&s->out, "%-10s  %8lld  %6d  %9s  %6.3f  %9.2f  %9.2f  %9.1f\n", name, (long long) it->n_tokens,
-        it->n_seq, e.exact ? "exact" : "mra", e.work, e.gflop, e.gflop_exact, n_bytes / 1e6);
+    sink_printf(&s->out, "%-10s  %8lld  %6d  %9s  %5s  %6.3f  %9.2f  %9.2f  %9.1f\n", name, (long long) it->n_tokens,
+        it->n_seq, e.exact ? "exact" : "mra", e.int8 ? "int8" : "float", e.work, e.gflop, e.gflop_exact, n_bytes / 1e6);
     sink_commit(&s->out);
 }
 

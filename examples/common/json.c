@@ -189,6 +189,28 @@ enum mra_status json_check(const char * s, size_t n, struct mra_error * err) {
     return MRA_OK;
 }
 
+bool json_next(struct json_span v, size_t * at, struct json_span * key, struct json_span * member) {
+    struct scan c = { .start = v.s, .s = v.s + (*at ? *at : 1), .end = v.s + v.n };
+    skip_space(&c);
+    if (*c.s == ',') c.s++;
+    skip_space(&c);
+    if (*c.s == '}' || *c.s == ']') return false;
+    *key = (struct json_span) { 0 };
+    if (*v.s == '{') {
+        key->s = c.s;
+        skip_string(&c);
+        key->n = (size_t) (c.s - key->s);
+        skip_space(&c);
+        c.s++; // the colon
+        skip_space(&c);
+    }
+    member->s = c.s;
+    skip_value(&c);
+    member->n = (size_t) (c.s - member->s);
+    *at = (size_t) (c.s - v.s);
+    return true;
+}
+
 bool json_is_string(struct json_span v) { return v.s && v.n >= 2 && v.s[0] == '"'; }
 
 bool json_is_integer(struct json_span v) {

@@ -20,6 +20,10 @@ enum mra_status json_object(
 // s[0 .. n) must be one JSON value and nothing else.
 enum mra_status json_check(const char * s, size_t n, struct mra_error * err);
 
+// The members of an object or an array that json_check has passed, one after the other; *at is 0 at first. key: of an
+// object, with its quotes; of an array absent. false: there are no more.
+bool json_next(struct json_span v, size_t * at, struct json_span * key, struct json_span * member);
+
 bool json_is_string(struct json_span v);
 bool json_is_integer(struct json_span v);
 // Whether all of its bytes are well-formed UTF-8, so that it can be copied into JSON as it is.

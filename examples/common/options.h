@@ -18,6 +18,7 @@ struct options {
     int n_threads, max_tokens, chunk_tokens; // 0: the default
     enum truncate truncate;
     enum mra_attention attention;
+    enum mra_attention_type attention_type;
     struct mra_attn_params attn;
     bool verify, dry_run, verbose, json;
 };

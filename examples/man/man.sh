@@ -33,4 +33,4 @@ section ~ /options/ && /^ +[^ ]/ { print esc(trim($0)); next }
 NF == 0 { if (filled && !(section ~ /options/)) print ".PP"; next }
 section ~ /options/ { print ".SH NOTES"; section = "" }
 { fill(1); print esc($0) }
-END { fill(1); print ".SH SEE ALSO\nmra\\-embed(1), mra\\-classify(1), mra\\-fill\\-mask(1), mra\\-rerank(1), mra\\-tokenize(1), mra\\-calibrate(1), mra\\-quantize(1), mra\\-bench(1)" }'
+END { fill(1); print ".SH SEE ALSO\nmra\\-embed(1), mra\\-classify(1), mra\\-fill\\-mask(1), mra\\-rerank(1), mra\\-tokenize(1), mra\\-calibrate(1), mra\\-quantize(1), mra\\-bench(1), mra\\-server(1)" }'

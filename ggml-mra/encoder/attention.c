@@ -3,15 +3,28 @@
 #include "attention.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static bool uses_its_own(const struct mra_model * m, const struct mra_context_params * p) {
     return p->attention == MRA_ATTENTION_AUTO && m->info.has_mra;
+}
+
+// in what a node of this frame computes
+static enum mra_attn_type type_of(
+    const struct mra_model * m, const struct mra_context_params * p, enum mra_frame frame) {
+    const bool quantized = ggml_is_quantized(m->layers[0].up.w->type),
+               wanted = p->attention_type == MRA_ATTENTION_TYPE_INT8 ||
+        (p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized);
+    if (!wanted || frame == MRA_FRAME_SQUARE || ggml_backend_dev_type(m->dev) != GGML_BACKEND_DEVICE_TYPE_CPU)
+        return MRA_ATTN_FLOAT;
+    return mra_attn_type_runs(MRA_ATTN_INT8);
 }
 
 struct mra_attn_params mra_attention_approximate(const struct mra_model * m, const struct mra_context_params * p) {
     struct mra_attn_params attn = uses_its_own(m, p) ? m->info.attn : p->attn;
     if (m->info.has_mra && !(attn.scale > 0)) attn.scale = m->info.attn.scale;
     attn.n_threads = p->n_threads;
+    attn.type = type_of(m, p, attn.frame);
     return attn;
 }
 
@@ -20,6 +33,7 @@ struct mra_attn_params mra_attention_exact(const struct mra_model * m, const str
     struct mra_attn_params exact = mra_attn_params_exact();
     exact.scale = own.scale;
     exact.n_threads = own.n_threads;
+    exact.type = type_of(m, p, exact.frame);
     return exact;
 }
 
@@ -48,6 +62,7 @@ static void describe(struct mra_attention_choice * c) {
     else if (c->trained) snprintf(c->text, sizeof(c->text), "%s, as trained", frame);
     else if (c->attn.counts[0] >= 0) snprintf(c->text, sizeof(c->text), "%s, fixed counts", frame);
     else snprintf(c->text, sizeof(c->text), "%s, budget %.4g", frame, (double) c->attn.budget);
+    if (c->attn.type == MRA_ATTN_INT8) strncat(c->text, ", int8", sizeof(c->text) - strlen(c->text) - 1);
 }
 
 struct mra_attention_choice mra_attention_of(

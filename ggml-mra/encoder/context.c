@@ -1,5 +1,6 @@
 // Making and freeing contexts. ggml's CPU functions come from its registry: they may live in a library of their own.
 #include "context.h"
+#include "attention.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,9 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
     if (p->n_ffn_rows < 0) return mra_fail(err, MRA_ERR_ARG, "n_ffn_rows = %d is negative", p->n_ffn_rows);
     if ((unsigned) p->attention > MRA_ATTENTION_MRA)
         return mra_fail(err, MRA_ERR_ARG, "unknown attention %d", (int) p->attention);
+    if ((unsigned) p->attention_type > MRA_ATTENTION_TYPE_INT8)
+        return mra_fail(err, MRA_ERR_ARG, "unknown type of attention %d", (int) p->attention_type);
+    p->attn.type = MRA_ATTN_FLOAT; // attention_type counts
     if (mra_attn_work(&p->attn, 64, 64) < 0) {
         return mra_fail(err, MRA_ERR_ARG, "attention settings are not valid (frame %d, budget %g)", (int) p->attn.frame,
             (double) p->attn.budget);
@@ -62,6 +66,16 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
     return MRA_OK;
 }
 
+// integers have no square frames
+static enum mra_status check_type(
+    const struct mra_model * m, const struct mra_context_params * p, struct mra_error * err) {
+    if (p->attention_type != MRA_ATTENTION_TYPE_INT8 || p->attention == MRA_ATTENTION_EXACT ||
+        mra_attention_approximate(m, p).frame != MRA_FRAME_SQUARE)
+        return MRA_OK;
+    return mra_fail(err, MRA_ERR_UNSUPPORTED, "attention in int8: frames are exact and columns, not square ones%s",
+        p->attention == MRA_ATTENTION_AUTO && m->info.has_mra ? ", with which this model was trained" : "");
+}
+
 struct mra_context * mra_context_new(
     const struct mra_model * model, const struct mra_context_params * params, struct mra_error * err) {
     struct mra_context_params p = params ? *params : mra_context_params_default();
@@ -69,7 +83,7 @@ struct mra_context * mra_context_new(
         mra_fail(err, MRA_ERR_ARG, "no model");
         return NULL;
     }
-    if (check_params(&p, err) != MRA_OK) return NULL;
+    if (check_params(&p, err) != MRA_OK || check_type(model, &p, err) != MRA_OK) return NULL;
     if (p.attention == MRA_ATTENTION_MRA && model->arch.position == MRA_POSITION_ALIBI) {
         mra_fail(err, MRA_ERR_UNSUPPORTED, "this model's positions are ALiBi's: its attention can only be exact");
         return NULL;

@@ -51,8 +51,10 @@ static enum mra_status load_ids(const struct mra_gguf * f, struct mra_vocab * v,
         int64_t id = -1;
         const enum mra_status st = mra_gguf_int(f, ids[i].key, 0, (int64_t) v->n_tokens - 1, &id, err);
         if (st != MRA_OK) return st;
-        *ids[i].id = id >= 0 ? (int32_t) id
-                             : find_token(v, v->kind == MRA_VOCAB_WORDPIECE ? ids[i].bert : ids[i].other);
+        const bool bert = v->kind == MRA_VOCAB_WORDPIECE;
+        if (id < 0) id = find_token(v, bert ? ids[i].bert : ids[i].other);
+        if (id < 0 && !bert) id = find_token(v, ids[i].bert); // ModernBERT's BPE has BERT's names
+        *ids[i].id = (int32_t) id;
     }
     return MRA_OK;
 }

@@ -104,10 +104,20 @@ enum mra_attention {
     MRA_ATTENTION_MRA, // `attn`, whatever the model and the length
 };
 
+// What attention is computed in (enum mra_attn_type of ggml-mra.h).
+enum mra_attention_type {
+    MRA_ATTENTION_TYPE_AUTO, // int8 where the weights are quantized, whose error is of the same size, and the CPU gains
+                             // by it; else float
+    MRA_ATTENTION_TYPE_FLOAT,
+    MRA_ATTENTION_TYPE_INT8, // whatever the weights are. Floats where the CPU has no kernels for it and on other
+                             // devices; square frames are refused
+};
+
 struct mra_context_params {
     int n_threads; // 0: as many as this process may use
     enum mra_attention attention;
-    struct mra_attn_params attn; // default: columns, budget 1/8
+    enum mra_attention_type attention_type;
+    struct mra_attn_params attn; // default: columns, budget 1/8. Its type does not count: attention_type does
     int n_batch;     // most tokens of a pass, in whole sequences, one at least. Bounds the memory. 0: MRA_DEFAULT_BATCH
     int n_ffn_rows;  // tokens whose feed-forward part is computed at a time; 0: MRA_DEFAULT_FFN_ROWS
     bool profile;    // times by part of the model and by operator (costs a little)
@@ -128,9 +138,9 @@ struct mra_context_params mra_context_params_default(void);
 struct mra_attention_choice {
     bool exact;
     bool trained;                // not exact, but what the model was trained with
-    struct mra_attn_params attn; // frame, budget or counts, scale
+    struct mra_attn_params attn; // frame, type that is really computed in, budget or counts, scale
     double work;                 // as a fraction of exact attention's, at most 1
-    char text[64];               // "exact", "columns, budget 0.125", "32,1, as trained"
+    char text[64];               // "exact", "exact, int8", "columns, budget 0.125", "32,1, as trained"
 };
 // All zero where model is NULL or n_tokens < 1.
 struct mra_attention_choice mra_attention_of(

@@ -73,6 +73,9 @@ struct mra_attn_head {
     bool finest_only; // drop what is not kept
     int group;        // query blocks per work item: a multiple of 8, at most MRA_GROUP_MAX
     struct mra_sorted sorted;
+    // attention in integers: its kernels (NULL: in floats) and what they packed
+    const struct mra_int8_kernels * int8;
+    struct mra_int8_pack int8_pack;
 };
 
 // query_order looks at every stride-th of n rows. Odd: positions that repeat have even periods.
@@ -148,7 +151,7 @@ struct mra_kernels {
     // statistics
     void (*pack)(const struct mra_attn_head * a, int j0, int j1, bool copy, bool columns);
 
-    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell groups of g keys,
+    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over keys: all of them (cells NULL), or n_cell blocks of g keys,
     // cells[] ascending, cut off at n_k. state: o[dv], max, sum that every row starts from, or NULL.
     void (*block_sparse_attn)(const struct mra_attn_head * a, int i0, int i1, const int32_t * cells, int n_cell, int g,
         const float * state, void * scratch);
@@ -169,7 +172,8 @@ struct mra_kernels {
     // of leaving key j to q~. Reads sorted.q_var.
     void (*key_bias)(const struct mra_attn_head * a, void * scratch);
 
-    // Columns frame, query blocks [x0, x0 + a->group) as far as there are any.
+    // Columns frame, query blocks [x0, x0 + a->group) as far as there are any. With a->int8 the kept keys' part is
+    // computed in integers, where these are good enough; scratch then has MRA_INT8_SCRATCH bytes more.
     void (*columns)(const struct mra_attn_head * a, int x0, void * scratch);
 
     struct mra_dense_kernels dense;

@@ -98,6 +98,7 @@ struct mra_attn_node {
     float scale;
     float budget;
     int32_t max_len; // longest sequence
+    uint8_t int8;    // on the CPU in integers: bytes of an integer of K and V; 0: in floats
 };
 
 struct mra_linear_node {

@@ -35,8 +35,9 @@ static struct ggml_tensor * fused(struct ggml_context * ctx, struct ggml_tensor 
         .scale = scale_of(a, q),
         .budget = a->budget,
         .max_len = (int32_t) max_len,
+        .int8 = (uint8_t) (mra_attn_type_runs(a->type) == MRA_ATTN_INT8 ? mra_kernels_get()->int8.bytes : 0),
     };
-    struct ggml_tensor * pack = mra_pack_new(ctx, k, v, lengths, starts, &p.u.attn, n_seq, err);
+    struct ggml_tensor * pack = mra_pack_new(ctx, q, k, v, lengths, starts, &p.u.attn, n_seq, err);
     if (!pack) return NULL;
     const struct mra_sources src = { .fixed = { q, k, v, pack }, .optional = { [MRA_SRC_LENGTHS] = lengths } };
     const int64_t ne[4] = { v->ne[0], q->ne[2], q->ne[1], q->ne[3] };
@@ -134,10 +135,9 @@ static int items_of(const struct mra_attn_head * a, bool exact) {
 static void run_item(const struct mra_attn_head * a, bool exact, int i, int64_t n_rows, void * scratch) {
     if (i == 0) mra_zero_rows(a, a->n_k > 0 ? a->n_q : 0, n_rows);
     if (a->n_k == 0 || a->n_q == 0) return;
-    const int first = i * MRA_EXACT_ROWS;
-    if (exact)
-        mra_kernels_get()->block_sparse_attn(
-            a, first, mra_min(first + MRA_EXACT_ROWS, a->n_q), NULL, 0, 0, NULL, scratch);
+    const int first = i * MRA_EXACT_ROWS, end = mra_min(first + MRA_EXACT_ROWS, a->n_q);
+    if (exact && a->int8) mra_int8_attn_rows(mra_kernels_get(), a, &a->int8_pack, first, end, scratch);
+    else if (exact) mra_kernels_get()->block_sparse_attn(a, first, end, NULL, 0, 0, NULL, scratch);
     else mra_kernels_get()->columns(a, i * a->group, scratch);
 }
 

@@ -28,7 +28,7 @@ struct ggml_tensor * ggml_mra_block_sparse_attn(struct ggml_context * ctx, struc
     const struct mra_attn_node attn = {
         .frame = MRA_FRAME_EXACT, .slots = (uint16_t) mra_slots(n_threads), .max_len = (int32_t) k->ne[1]
     };
-    struct ggml_tensor * pack = mra_pack_new(ctx, k, v, lengths, false, &attn, k->ne[3], err);
+    struct ggml_tensor * pack = mra_pack_new(ctx, NULL, k, v, lengths, false, &attn, k->ne[3], err);
     if (!pack) return NULL;
     struct mra_node p = { .kind = MRA_KIND_BLOCK_SPARSE_ATTN };
     p.u.block_sparse_attn = (struct mra_block_sparse_attn_node) {

@@ -17,13 +17,13 @@ enum {
 };
 _Static_assert(PACK_KEYS % (16 * MRA_KEY_BLOCK_WIDE) == 0, "the pack kernel takes whole panels");
 
-// Rows that need no padding are read in place if they lie end to end. So are the rows of a short sequence in the exact
-// frame, which reads them in order, and rows that only queries near them read: a copy would cost more than the page
-// misses of rows that are spread.
+// Rows that need no padding are read in place if they lie end to end. So are, in the exact frame, the rows of a short
+// sequence, which are read in order: a copy would cost more than the page misses of rows that are spread; and rows that
+// few queries read as floats, or only those near them.
 static bool in_place(const struct ggml_tensor * t, const struct mra_attn_node * a) {
-    const bool near = (a->frame == MRA_FRAME_EXACT && a->max_len <= SHORT) || a->frame == MRA_FRAME_NEAR,
-               aligned = t->nb[1] % ggml_type_size(t->type) == 0;
-    return t->ne[0] % MRA_PAD == 0 && (t->nb[1] == ggml_row_size(t->type, t->ne[0]) || (near && aligned));
+    const bool few = a->frame == MRA_FRAME_NEAR || (a->frame == MRA_FRAME_EXACT && (a->max_len <= SHORT || a->int8)),
+               spread = few && t->nb[1] % ggml_type_size(t->type) == 0;
+    return t->ne[0] % MRA_PAD == 0 && (t->nb[1] == ggml_row_size(t->type, t->ne[0]) || spread);
 }
 
 static struct mra_node pack_params(
@@ -45,11 +45,13 @@ static int group_size(const struct mra_attn_node * a, int64_t n_head) {
 }
 
 static size_t slot_size(const struct mra_attn_node * a, int d, int dv, int group) {
+    const size_t integers = a->int8 ? MRA_INT8_SCRATCH : 0;
     size_t bytes = mra_block_sparse_attn_scratch(d, dv);
+    if (bytes < integers) bytes = integers;
     for (int i = 0; i < 2 && a->frame == MRA_FRAME_COLUMNS; i++) {
         const int n = mra_columns_worst_length(a->max_len, i);
         const struct mra_columns_plan c = mra_attn_plan(a, n);
-        const size_t b = mra_columns_scratch(d, dv, n, c.g, c.m1 + 1, c.m2 + c.g, group);
+        const size_t b = integers + mra_columns_scratch(d, dv, n, c.g, c.m1 + 1, c.m2 + c.g, group);
         bytes = b > bytes ? b : bytes;
     }
     return MRA_ROUND_UP(bytes, ALIGN);
@@ -67,6 +69,10 @@ static struct mra_pack_layout layout_of(
         l.per_token += d * es + (3 * d + dv) * sizeof(float) / MRA_KEY_BLOCK;
         l.per_head += MRA_KEY_BLOCK_WIDE * d * es + MRA_PANEL * 3 * d * sizeof(float) + dv * sizeof(float);
     }
+    if (p->u.attn.int8) { // 1: keys' ranges
+        l.per_token += (d + dv) * p->u.attn.int8 + sizeof(struct mra_int8_key) + 1;
+        l.per_head += mra_int8_pack_size((int) d, (int) dv, MRA_INT8_KEYS, p->u.attn.int8) + ALIGN;
+    }
     l.group = group_size(&p->u.attn, k->ne[2]);
     l.slots = MRA_ROUND_UP(l.first + k->ne[2] * (tokens * l.per_token + n_seq * l.per_head), ALIGN);
     l.slot = slot_size(&p->u.attn, (int) k->ne[0], (int) v->ne[0], l.group);
@@ -74,8 +80,8 @@ static struct mra_pack_layout layout_of(
     return l;
 }
 
-struct ggml_tensor * mra_pack_new(struct ggml_context * ctx, struct ggml_tensor * k, struct ggml_tensor * v,
-    struct ggml_tensor * lengths, bool starts, const struct mra_attn_node * attn, int64_t n_seq,
+struct ggml_tensor * mra_pack_new(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
+    struct ggml_tensor * v, struct ggml_tensor * lengths, bool starts, const struct mra_attn_node * attn, int64_t n_seq,
     struct mra_error * err) {
     const struct mra_node p = pack_params(attn, k, v, starts);
     const size_t bytes = layout_of(&p, k, v, n_seq).bytes;
@@ -83,7 +89,8 @@ struct ggml_tensor * mra_pack_new(struct ggml_context * ctx, struct ggml_tensor 
                copies = !mra_device_in_place(f16, k->nb) || !mra_device_in_place(f16, v->nb);
     const struct mra_device_pack device = mra_device_pack_of(attn, attn->frame == MRA_FRAME_COLUMNS, copies,
         (int) k->ne[0], (int) v->ne[0], k->ne[2], k->ne[1] * k->ne[3], n_seq);
-    const struct mra_sources src = { .fixed = { k, v }, .optional = { [MRA_SRC_LENGTHS] = lengths } };
+    const struct mra_sources src = { .fixed = { k, v, attn->int8 ? q : NULL },
+        .optional = { [MRA_SRC_LENGTHS] = lengths } };
     const int64_t ne[4] = { (int64_t) (bytes > device.bytes ? bytes : device.bytes), 1, 1, 1 };
     return mra_node_new(ctx, GGML_TYPE_I8, ne, &src, p, err);
 }
@@ -102,7 +109,8 @@ struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn) {
         .slots = 1,
         .max_len = (int32_t) k->ne[1] };
     struct mra_node pack = pack_params(p.kind == MRA_KIND_ATTN ? &p.u.attn : &exact, k, v, p.flags & MRA_FLAG_STARTS);
-    pack.n_fixed = 2;
+    const bool sampled = p.kind == MRA_KIND_ATTN && p.u.attn.int8;
+    pack.n_fixed = sampled ? 3 : 2;
     pack.sources = lengths ? 1 << MRA_SRC_LENGTHS : 0;
     struct ggml_tensor t = *attn->src[3];
     t.op = GGML_OP_CUSTOM;
@@ -110,7 +118,8 @@ struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn) {
     mra_node_set(&t, pack);
     t.src[0] = k;
     t.src[1] = v;
-    t.src[2] = lengths;
+    t.src[2] = sampled ? attn->src[0] : lengths;
+    t.src[3] = sampled ? lengths : NULL;
     return t;
 }
 
@@ -127,6 +136,8 @@ static struct mra_job job_new(const struct ggml_tensor * k, const struct ggml_te
         .mem = (char *) MRA_ROUND_UP((uintptr_t) mem, ALIGN),
     };
     j.n_seq = j.starts ? lengths->ne[0] - 1 : k->ne[3];
+    const struct mra_int8_kernels * int8 = &mra_kernels_get()->int8;
+    if (j.attn.int8 && int8->attn && int8->bytes == j.attn.int8) j.int8 = int8; // else other kernels than planned
     j.layout = layout_of(p, k, v, j.n_seq);
     return j;
 }
@@ -160,8 +171,8 @@ static void packed_range(const struct mra_job * j, int64_t s, int64_t * first, i
     *n = b < a ? 0 : mra_min(b - a, j->attn.max_len);
 }
 
-// Head `head` of sequence s, whose n_tokens tokens begin at `first` of all.
-static struct mra_pack pack_of(const struct mra_job * j, const struct mra_attn_head * a, int64_t first,
+// a->pack and a->int8_pack of head `head` of sequence s, whose n_tokens tokens begin at `first` of all.
+static void lay_out_head(const struct mra_job * j, struct mra_attn_head * a, bool exact, int64_t first,
     int64_t n_tokens, int64_t s, int64_t head) {
     const struct mra_pack_layout * l = &j->layout;
     const size_t d = MRA_ROUND_UP(a->d, MRA_PAD), dv = MRA_ROUND_UP(a->dv, MRA_PAD), es = a->k.type == MRA_F16 ? 2 : 4;
@@ -186,8 +197,14 @@ static struct mra_pack pack_of(const struct mra_job * j, const struct mra_attn_h
         p.k_mean = TAKE(n_p * d * sizeof(float));
         p.v_mean = TAKE(n_b * dv * sizeof(float));
     }
+    if (j->int8) {
+        const int bytes = j->int8->bytes;
+        a->int8 = j->int8;
+        a->int8_pack = mra_int8_pack_at(
+            TAKE(mra_int8_pack_size(a->d, a->dv, a->n_k, bytes)), a->d, a->dv, a->n_k, bytes, !exact);
+    }
 #undef TAKE
-    return p;
+    a->pack = p;
 }
 
 // the columns frame of a head of n_k > 0 keys; returns whether it is exact
@@ -204,8 +221,9 @@ static bool plan_head(const struct mra_job * j, struct mra_attn_head * a) {
 }
 
 struct mra_attn_head mra_job_head(const struct mra_job * j, int64_t s, int64_t head, int64_t * n_rows, bool * exact) {
-    const int64_t head_kv = j->q ? head / (j->q->ne[2] / j->k->ne[2]) : head;
-    int64_t first = 0, n_tokens = j->k->ne[1], batch = s, n_q = j->q ? j->q->ne[1] : n_tokens;
+    const struct ggml_tensor * q = j->q ? j->q : j->sample;
+    const int64_t head_kv = j->q ? head / (q->ne[2] / j->k->ne[2]) : head;
+    int64_t first = 0, n_tokens = j->k->ne[1], batch = s, n_q = q ? q->ne[1] : n_tokens;
     struct mra_len len;
     if (j->starts) {
         packed_range(j, s, &first, &n_tokens);
@@ -224,10 +242,10 @@ struct mra_attn_head mra_job_head(const struct mra_job * j, int64_t s, int64_t h
         .group = j->layout.group,
         .scale = j->attn.scale,
     };
-    if (j->q) a.q = mra_rows_of(j->q, first, head, batch);
+    if (q) a.q = mra_rows_of(q, first, j->q ? head : head_kv * (q->ne[2] / j->k->ne[2]), batch);
     *n_rows = n_q;
     *exact = j->attn.frame == MRA_FRAME_COLUMNS && len.n_k > 0 ? plan_head(j, &a) : true;
-    a.pack = pack_of(j, &a, j->starts ? first : s * j->k->ne[1], n_tokens, s, head_kv);
+    lay_out_head(j, &a, *exact, j->starts ? first : s * j->k->ne[1], n_tokens, s, head_kv);
     if (j->dst) {
         a.ld_out = j->dst->nb[2] / sizeof(float);
         a.out = mra_row(j->dst, head, first, batch);
@@ -243,7 +261,8 @@ void * mra_job_slot(const struct mra_job * j, int ith) { return j->mem + j->layo
 
 // Each thread has every nth-th piece of PACK_KEYS keys.
 void mra_compute_pack(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
-    const struct mra_job j = job_new(dst->src[0], dst->src[1], mra_source(dst, p, MRA_SRC_LENGTHS), p, dst->data);
+    struct mra_job j = job_new(dst->src[0], dst->src[1], mra_source(dst, p, MRA_SRC_LENGTHS), p, dst->data);
+    j.sample = p->n_fixed > 2 ? dst->src[2] : NULL;
     if (ith == 0) atomic_store_explicit((atomic_int *) j.mem, 0, memory_order_relaxed);
     int item = 0;
     for (int64_t s = 0; s < j.n_seq; s++)
@@ -251,9 +270,12 @@ void mra_compute_pack(struct ggml_tensor * dst, const struct mra_node * p, int i
             int64_t n_rows;
             bool exact;
             const struct mra_attn_head a = mra_job_head(&j, s, h, &n_rows, &exact);
-            if (exact && !j.copy) continue;
-            for (int k0 = 0; k0 < a.n_k; k0 += PACK_KEYS)
-                if (item++ % nth == ith)
-                    mra_kernels_get()->pack(&a, k0, mra_min(k0 + PACK_KEYS, a.n_k), j.copy, !exact);
+            const bool floats = !exact || j.copy;
+            for (int k0 = 0; k0 < a.n_k && (floats || a.int8); k0 += PACK_KEYS) {
+                if (item++ % nth != ith) continue;
+                const int k1 = mra_min(k0 + PACK_KEYS, a.n_k);
+                if (floats) mra_kernels_get()->pack(&a, k0, k1, j.copy, !exact);
+                if (a.int8) a.int8->pack(&a, &a.int8_pack, k0, k1);
+            }
         }
 }

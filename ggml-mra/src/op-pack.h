@@ -4,10 +4,10 @@
 #include "node.h"
 
 // The node that holds K and V laid out for the attention kernels, and the scratch memory of the attention node behind
-// it. attn: frame, slots, max_len and what else the frame needs; starts: lengths holds the starts of n_seq packed
-// sequences.
-struct ggml_tensor * mra_pack_new(struct ggml_context * ctx, struct ggml_tensor * k, struct ggml_tensor * v,
-    struct ggml_tensor * lengths, bool starts, const struct mra_attn_node * attn, int64_t n_seq,
+// it. q: read with attn->int8 only. attn: frame, slots, max_len and what else the frame needs; starts: lengths holds
+// the starts of n_seq packed sequences.
+struct ggml_tensor * mra_pack_new(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
+    struct ggml_tensor * v, struct ggml_tensor * lengths, bool starts, const struct mra_attn_node * attn, int64_t n_seq,
     struct mra_error * err);
 
 // The scheduler may compute the pack node and the attention node on different devices, which lay K and V out in their
@@ -32,9 +32,11 @@ struct mra_pack_layout {
 // lies.
 struct mra_job {
     const struct ggml_tensor *q, *k, *v, *lengths;
-    struct ggml_tensor * dst; // NULL in the pack node
+    const struct ggml_tensor * sample; // in the pack node: q, where K and V become integers
+    struct ggml_tensor * dst;          // NULL in the pack node
     struct mra_attn_node attn;
-    bool starts, copy, finest_only; // the pack node's flags
+    const struct mra_int8_kernels * int8; // NULL: in floats
+    bool starts, copy, finest_only;       // the pack node's flags
     struct mra_pack_layout layout;
     char * mem; // the pack node's data, aligned
     int64_t n_seq;

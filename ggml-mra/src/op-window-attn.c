@@ -20,7 +20,7 @@ struct ggml_tensor * ggml_mra_window_attn(struct ggml_context * ctx, struct ggml
     const struct mra_attn_node attn = {
         .frame = MRA_FRAME_NEAR, .slots = (uint16_t) mra_slots(params->n_threads), .max_len = (int32_t) max_len
     };
-    struct ggml_tensor * pack = mra_pack_new(ctx, k, v, starts, true, &attn, starts->ne[0] - 1, err);
+    struct ggml_tensor * pack = mra_pack_new(ctx, NULL, k, v, starts, true, &attn, starts->ne[0] - 1, err);
     if (!pack) return NULL;
     struct mra_node p = { .kind = MRA_KIND_WINDOW_ATTN, .flags = MRA_FLAG_STARTS };
     p.u.window_attn = (struct mra_window_attn_node) {

@@ -72,6 +72,7 @@ enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * n
         }
     }
     r.n_threads = p->n_threads;
+    r.type = p->type;
     const enum mra_status st = mra_check_params(&r, err);
     if (st == MRA_OK) *p = r;
     return st;
@@ -99,6 +100,9 @@ enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_er
     if (p->diag_n < 0 || p->diag_n > 65535)
         return mra_fail(err, MRA_ERR_ARG, "diag_n = %d is not in 0..65535", p->diag_n);
     if (p->n_threads < 0) return mra_fail(err, MRA_ERR_ARG, "n_threads = %d is negative", p->n_threads);
+    if ((unsigned) p->type > MRA_ATTN_INT8) return mra_fail(err, MRA_ERR_ARG, "unknown type %d", (int) p->type);
+    if (p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME_SQUARE)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "attention in int8: frames are exact and columns, not square ones");
     if ((unsigned) p->rule > MRA_RULE_ROWMAX) return mra_fail(err, MRA_ERR_ARG, "unknown rule %d", (int) p->rule);
     if (p->frame == MRA_FRAME_EXACT) return MRA_OK;
     if (p->counts[0] < 0 && (!(p->budget > 0) || p->budget > 1))
@@ -120,6 +124,14 @@ enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_er
         }
         default: return mra_fail(err, MRA_ERR_ARG, "unknown frame %d", (int) p->frame);
     }
+}
+
+enum mra_attn_type mra_attn_type_runs(enum mra_attn_type type) {
+    return type == MRA_ATTN_INT8 && mra_kernels_get()->int8.attn ? MRA_ATTN_INT8 : MRA_ATTN_FLOAT;
+}
+
+const char * mra_attn_type_name(enum mra_attn_type type) {
+    return type == MRA_ATTN_FLOAT ? "float" : type == MRA_ATTN_INT8 ? "int8" : NULL;
 }
 
 int mra_slots(int n_threads) {

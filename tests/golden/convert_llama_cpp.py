@@ -17,7 +17,8 @@ from conversion.base import ModelBase, ModelType, TextModel
 TextModel.get_vocab_base_pre = lambda self, tokenizer: pre
 config = json.loads((folder / "config.json").read_text())
 config["classifier_pooling"] = "mean"  # EuroBERT's "late" stops it, and the model has no classifier
-config.setdefault("layer_norm_eps", config.get("norm_eps", config.get("layer_norm_epsilon", 1e-5)))
+if "norm_eps" in config or "layer_norm_epsilon" in config:
+    config.setdefault("layer_norm_eps", config.get("norm_eps", config.get("layer_norm_epsilon")))
 if config["model_type"] == "modernbert":
     config["global_attn_every_n_layers"] = 3
 if "n_embd" in config:  # it asks transformers, which has other names and 768 where there is none

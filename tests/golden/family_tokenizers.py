@@ -21,8 +21,9 @@ def write_family_tokenizer(folder: Path, kind: str, n_vocab: int) -> None:
     first, last = ("[CLS]", "[SEP]") if kind == "brackets" else ("<s>", "</s>")
     special = [BRACKETS[t] if kind == "brackets" else t for t in BRACKETS]
     split = {"type": "Split", "pattern": {"Regex": LLAMA_3}, "behavior": "Isolated", "invert": False}
+    added = [{**token, "lstrip": "mask" in token["content"].lower()} for token in _added(special, vocab)]
     _dump(folder / "tokenizer.json", {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": _added(special, vocab),
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
         "normalizer": {"type": "NFC"} if kind == "brackets" else None,
         "pre_tokenizer": byte_level if kind == "brackets" else {"type": "Sequence", "pretokenizers": [split, byte_level]},
         "post_processor": _template(first, last, [last], vocab, 0), "decoder": byte_level,

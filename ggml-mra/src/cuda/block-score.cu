@@ -5,9 +5,9 @@
 
 enum {
     THREADS = 128,
-    CHANNELS = 32,
-    LD = CHANNELS + 4
-}; // channels at a time; LD: rows 16 bytes apart in the banks, so that 8 lanes read 8 rows at once
+    CHANNELS = 32,    // at a time
+    LD = CHANNELS + 4 // rows 16 bytes apart in the banks, so that 8 lanes read 8 rows at once
+};
 
 struct score_args {
     struct strided q, k, k_max;
@@ -20,13 +20,46 @@ struct score_args {
     bool aligned;
 };
 
-// columns of a tile: candidates [first, n) of a row of cells
-struct columns {
-    struct mra_cell_row row;
+// The cells of one thread block: rows [x0, x_end), and as columns candidates [first, n) of a row of cells.
+struct score_tile {
+    int head, batch;
+    int x0, x_end, n_valid; // rows from n_valid on are padding
+    struct mra_cell_row candidates;
     int first, n;
+    int child_rows, child_cols; // children of a parent: below each other, side by side; without parents 1 and 1
+    float * dst;                // the head's; with parents the first one's of this parent row
 };
-MRA_DEVICE int column(const struct columns & c, int i) { // -1: no such cell
-    return mra_cell_at(&c.row, c.first + i, nullptr);
+
+MRA_DEVICE struct score_tile tile_of(const struct score_args & a, int n_row, int n_col) {
+    const struct level & l = a.level;
+    const int tile = blockIdx.x, parent = tile / a.n_col / a.n_x;
+    struct score_tile t;
+    t.head = blockIdx.y;
+    t.batch = blockIdx.z;
+    t.child_rows = l.parents.data ? mra_child_rows(&l.cells) : 1;
+    t.child_cols = 1;
+    // padding rows get -inf, so they count as rows here
+    const struct mra_len len = length_at(l, t.batch), all = { l.cells.n_q, len.n_k };
+    t.n_valid = mra_div_up(len.n_q, l.cells.h);
+    t.candidates = cells_of(l, l.parents.data ? parent * t.child_rows : 0, t.head, t.batch, all);
+    t.x0 = tile / a.n_col % a.n_x * n_row;
+    t.x_end = l.n_bq;
+    t.first = tile % a.n_col * n_col;
+    t.n = l.n_bk;
+    t.dst = a.dst + ((int64_t) t.batch * a.n_head + t.head) * a.head_size;
+    if (l.parents.data) {
+        const struct mra_cell_list parents = parents_of(l, t.head, t.batch);
+        const struct mra_cell_span entries = mra_list_row(&parents, parent);
+        t.child_cols = mra_child_cols(&l.cells);
+        t.n = (entries.end - entries.first) * t.child_cols;
+        t.x0 += parent * t.child_rows;
+        t.x_end = (parent + 1) * t.child_rows;
+        t.dst += (int64_t) entries.first * t.child_rows * t.child_cols;
+    }
+    return t;
+}
+MRA_DEVICE int column(const struct score_tile & t, int i) { // -1: no such cell
+    return mra_cell_at(&t.candidates, t.first + i, nullptr);
 }
 
 // CHANNELS channels from c0 on of `rows` rows; zeros where there is none
@@ -40,96 +73,95 @@ template <class F> MRA_DEVICE void load_tile(float * s, int rows, int c0, int d,
     }
 }
 
-// Tile of RG*4 rows x (THREADS/RG)*TN columns; thread (r, c) has rows 4r.., columns c, c + THREADS/RG, ...
-template <int RG, int TN, bool BOUND>
+// rows of K, or of its maxima, for the columns of a tile
+MRA_DEVICE void load_columns(
+    float * s, int n_col, int c0, const struct score_args & a, const struct strided & k, const struct score_tile & t) {
+    const float * first = row_of(k, 0, t.head / a.heads_per_kv, t.batch);
+    load_tile(s, n_col, c0, a.d, a.aligned, [&](int r) {
+        const int y = r < 0 ? 0 : column(t, r);
+        return y < 0 ? nullptr : (const float *) ((const char *) first + y * k.row);
+    });
+}
+
+// sum + q.k of 4 channels, or the bound of it: k has their minima, m their maxima
+template <bool BOUND> MRA_DEVICE float add_product(float sum, float4 q, float4 k, float4 m) {
+    if (BOUND) {
+        sum += fmaxf(q.x * k.x, q.x * m.x);
+        sum += fmaxf(q.y * k.y, q.y * m.y);
+        sum += fmaxf(q.z * k.z, q.z * m.z);
+        return sum + fmaxf(q.w * k.w, q.w * m.w);
+    }
+    return fmaf(q.w, k.w, fmaf(q.z, k.z, fmaf(q.y, k.y, fmaf(q.x, k.x, sum))));
+}
+
+// acc[i][j] += the products of CHANNELS channels: rows q, q + LD, ..., columns k, k + STEP*LD, ... (m likewise)
+template <int STEP, int TN, bool BOUND>
+MRA_DEVICE void add_channels(float (&acc)[4][TN], const float * q_rows, const float * k_rows, const float * m_rows) {
+#pragma unroll 1
+    for (int c = 0; c < CHANNELS; c += 4) {
+        float4 q[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) q[i] = *(const float4 *) (q_rows + i * LD + c);
+#pragma unroll
+        for (int j = 0; j < TN; j++) {
+            const float4 k = *(const float4 *) (k_rows + j * STEP * LD + c);
+            const float4 m = BOUND ? *(const float4 *) (m_rows + j * STEP * LD + c) : k;
+#pragma unroll
+            for (int i = 0; i < 4; i++) acc[i][j] = add_product<BOUND>(acc[i][j], q[i], k, m);
+        }
+    }
+}
+
+// acc of rows x0 + row + i and columns col + j*STEP of the tile
+template <int STEP, int TN>
+MRA_DEVICE void store_scores(
+    const struct score_args & a, const struct score_tile & t, const float (&acc)[4][TN], int row, int col) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        const int x = t.x0 + row + i;
+        if (x >= t.x_end) break;
+#pragma unroll
+        for (int j = 0; j < TN; j++) {
+            const int y = t.first + col + j * STEP; // of the candidates
+            if (y >= t.n) break;
+            const float s = x < t.n_valid && column(t, col + j * STEP) >= 0 ? acc[i][j] * a.scale : -INFINITY;
+            if (!a.level.parents.data) t.dst[(int64_t) x * a.level.n_bk + y] = s;
+            else {
+                const int64_t child_row = (int64_t) (y / t.child_cols) * t.child_rows + x % t.child_rows;
+                t.dst[child_row * t.child_cols + y % t.child_cols] = s;
+            }
+        }
+    }
+}
+
+// THREAD_ROWS x STEP threads share a tile of THREAD_ROWS*4 rows x STEP*TN columns; thread (r, c) has rows 4r..4r + 3,
+// columns c, c + STEP, ...
+template <int THREAD_ROWS, int TN, bool BOUND>
 __global__ void __launch_bounds__(THREADS) score_kernel(const struct score_args a) {
-    constexpr int BM = RG * 4, CG = THREADS / RG, BN = CG * TN;
+    constexpr int STEP = THREADS / THREAD_ROWS, BM = THREAD_ROWS * 4, BN = STEP * TN;
     MRA_SHARED(float, sq, BM * LD);
     MRA_SHARED(float, sk, BN * LD);
     MRA_SHARED(float, sm, BOUND ? BN * LD : 4);
-    const struct level & l = a.level;
-    const int tile = blockIdx.x, head = blockIdx.y, batch = blockIdx.z, hk = head / a.heads_per_kv;
-    const int tx = tile / a.n_col % a.n_x, parent = tile / a.n_col / a.n_x;
-    const struct mra_len len = length_at(l, batch), all = { l.cells.n_q, len.n_k };
-    const int child_rows = l.parents.data ? mra_child_rows(&l.cells) : 1;
-    // rows of this tile; those behind the last valid row are -inf, so that they count here
-    int x_end = l.n_bq, x0 = tx * BM;
-    struct columns cols = { cells_of(l, l.parents.data ? parent * child_rows : 0, head, batch, all),
-        tile % a.n_col * BN, l.n_bk };
-    float * dst = a.dst + ((int64_t) batch * a.n_head + head) * a.head_size;
-    int width = 1; // children side by side in a parent
-    if (l.parents.data) {
-        const struct mra_cell_list parents = parents_of(l, head, batch);
-        const struct mra_cell_span entries = mra_list_row(&parents, parent);
-        width = mra_child_cols(&l.cells);
-        cols.n = (entries.end - entries.first) * width;
-        x0 += parent * child_rows;
-        x_end = (parent + 1) * child_rows;
-        dst += (int64_t) entries.first * child_rows * width;
-    }
-    if (cols.first >= cols.n) return;
-    const int rows = mra_div_up(len.n_q, l.cells.h), x_last = mra_min(x_end, rows);
-
+    const struct score_tile t = tile_of(a, BM, BN);
+    if (t.first >= t.n) return;
+    const int row = threadIdx.x / STEP * 4, col = threadIdx.x % STEP, x_last = mra_min(t.x_end, t.n_valid);
+    const float * q0 = row_of(a.q, 0, t.head, t.batch);
     float acc[4][TN] = {};
-    const float *q0 = row_of(a.q, 0, head, batch), *k0 = row_of(a.k, 0, hk, batch),
-                *m0 = BOUND ? row_of(a.k_max, 0, hk, batch) : nullptr;
-    const int tr = threadIdx.x / CG * 4, tc = threadIdx.x % CG;
     for (int c0 = 0; c0 < a.d; c0 += CHANNELS) {
         load_tile(sq, BM, c0, a.d, a.aligned, [&](int r) {
-            return r < 0 ? q0 : x0 + r < x_last ? (const float *) ((const char *) q0 + (x0 + r) * a.q.row) : nullptr;
+            return r < 0            ? q0
+                : t.x0 + r < x_last ? (const float *) ((const char *) q0 + (t.x0 + r) * a.q.row)
+                                    : nullptr;
         });
-        load_tile(sk, BN, c0, a.d, a.aligned, [&](int r) {
-            const int y = r < 0 ? 0 : column(cols, r);
-            return y < 0 ? nullptr : (const float *) ((const char *) k0 + y * a.k.row);
-        });
-        if (BOUND)
-            load_tile(sm, BN, c0, a.d, a.aligned, [&](int r) {
-                const int y = r < 0 ? 0 : column(cols, r);
-                return y < 0 ? nullptr : (const float *) ((const char *) m0 + y * a.k_max.row);
-            });
+        load_columns(sk, BN, c0, a, a.k, t);
+        if (BOUND) load_columns(sm, BN, c0, a, a.k_max, t);
         mra_copy_commit();
         mra_copy_wait<0>();
         __syncthreads();
-#pragma unroll 1
-        for (int c = 0; c < CHANNELS; c += 4) {
-            float4 q[4];
-#pragma unroll
-            for (int i = 0; i < 4; i++) q[i] = *(const float4 *) (sq + (tr + i) * LD + c);
-#pragma unroll
-            for (int j = 0; j < TN; j++) {
-                const float4 k = *(const float4 *) (sk + (tc + j * CG) * LD + c);
-                const float4 m = BOUND ? *(const float4 *) (sm + (tc + j * CG) * LD + c) : k;
-#pragma unroll
-                for (int i = 0; i < 4; i++) {
-                    if (BOUND) {
-                        acc[i][j] += fmaxf(q[i].x * k.x, q[i].x * m.x);
-                        acc[i][j] += fmaxf(q[i].y * k.y, q[i].y * m.y);
-                        acc[i][j] += fmaxf(q[i].z * k.z, q[i].z * m.z);
-                        acc[i][j] += fmaxf(q[i].w * k.w, q[i].w * m.w);
-                    } else {
-                        acc[i][j] = fmaf(q[i].x, k.x, acc[i][j]);
-                        acc[i][j] = fmaf(q[i].y, k.y, acc[i][j]);
-                        acc[i][j] = fmaf(q[i].z, k.z, acc[i][j]);
-                        acc[i][j] = fmaf(q[i].w, k.w, acc[i][j]);
-                    }
-                }
-            }
-        }
+        add_channels<STEP, TN, BOUND>(acc, sq + row * LD, sk + col * LD, sm + (BOUND ? col * LD : 0));
         __syncthreads(); // before the next channels overwrite these
     }
-#pragma unroll
-    for (int i = 0; i < 4; i++) {
-        const int x = x0 + tr + i;
-        if (x >= x_end) break;
-#pragma unroll
-        for (int j = 0; j < TN; j++) {
-            const int t = cols.first + tc + j * CG;
-            if (t >= cols.n) break;
-            const float s = x < rows && column(cols, tc + j * CG) >= 0 ? acc[i][j] * a.scale : -INFINITY;
-            if (l.parents.data) dst[((int64_t) (t / width) * child_rows + x % child_rows) * width + t % width] = s;
-            else dst[(int64_t) x * l.n_bk + t] = s;
-        }
-    }
+    store_scores<STEP, TN>(a, t, acc, row, col);
 }
 
 bool mra_cuda_supports_block_score(

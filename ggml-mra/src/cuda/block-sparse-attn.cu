@@ -1,4 +1,4 @@
-// out_i = (state + sum_j e^{scale q_i.k_j} v_j) / (same with v = 1), j over the listed groups of g keys, or over all
+// out_i = (state + sum_j e^{scale q_i.k_j} v_j) / (same with v = 1), j over the listed blocks of g keys, or over all
 // (the exact frame). A thread block has up to 64 query rows, 16 per warp, that share tiles of K and V: the next one is
 // copied while one is used.
 #include "cuda.h"

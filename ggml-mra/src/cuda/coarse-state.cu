@@ -29,69 +29,44 @@ MRA_DEVICE bool has_column(const int32_t * id, int n, int col) {
     return false;
 }
 
-// One block of threads per row of cells, THREADS cells at a time: a thread has a cell's weight, then each team of
-// per_row threads adds rows of v.
-__global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_args a) {
-    MRA_SHARED(float, weight, THREADS);
-    MRA_SHARED(int, column, THREADS);
-    MRA_SHARED(float, warp_max, WARPS);
-    MRA_SHARED(float, warp_sum, WARPS);
-    MRA_SHARED(float4, part, THREADS);
-    const struct level & l = a.level;
-    const int x = blockIdx.x % l.n_bq, head = blockIdx.x / l.n_bq % a.n_head, batch = blockIdx.x / l.n_bq / a.n_head;
-    const int warp = threadIdx.x / MRA_WARP, lane = threadIdx.x % MRA_WARP;
-    const int team = threadIdx.x / a.per_row, n_team = THREADS / a.per_row, c = threadIdx.x % a.per_row * 4;
-    const struct mra_len len = length_at(l, batch);
-    const struct mra_cell_row r = cells_of(l, x, head, batch, len);
-    const struct mra_cell_list refined = { list_of(a.refined, head, batch), l.n_bq, a.refined_cap };
-    const struct mra_cell_span entries = mra_list_row(&refined, x);
-    const int32_t * taken = mra_list_columns(&refined) + entries.first;
-    const int n_taken = entries.end - entries.first;
-    float * out = a.dst + (int64_t) blockIdx.x * (a.dv + 2);
+// The row of cells of one thread block, and which of its columns are refined.
+struct coarse_row {
+    int x, head, batch;
+    struct mra_len len;
+    struct mra_cell_row cells;
+    const int32_t * taken; // [n_taken] refined columns, ascending
+    int n_taken;
+};
 
-    float max = -INFINITY, sum = 0;
-    float4 o = make_float4(0, 0, 0, 0);
-    if (a.state.data && x < mra_div_up(len.n_q, l.cells.h)) {
-        const float * s = row_of(a.state, x / mra_child_rows(&l.cells), head, batch);
-        max = s[a.dv];
-        sum = s[a.dv + 1];
-        if (team == 0 && c < a.dv) o = load4(s + c, false);
-    }
-    for (int t0 = 0; t0 < r.n; t0 += THREADS) {
-        int col = 0;
-        float s = -INFINITY;
-        col = mra_cell_at(&r, t0 + threadIdx.x, &s);
-        if (col < 0 || has_column(taken, n_taken, col)) s = -INFINITY;
-        const float top = mra_warp_max(s);
-        if (lane == 0) warp_max[warp] = top;
-        __syncthreads();
-        float next = max;
-#pragma unroll
-        for (int i = 0; i < WARPS; i++) next = fmaxf(next, warp_max[i]);
-        const float base = next > -INFINITY ? next : 0; // nothing so far: all weights are 0
-        const float corr = expf(max - base),
-                    w = s == -INFINITY ? 0 : mra_min(l.cells.g, len.n_k - col * l.cells.g) * expf(s - base);
-        const float w_sum = mra_warp_sum(w);
-        if (lane == 0) warp_sum[warp] = w_sum;
-        weight[threadIdx.x] = w;
-        column[threadIdx.x] = col;
-        __syncthreads();
-        max = next;
-        sum *= corr;
-#pragma unroll
-        for (int i = 0; i < WARPS; i++) sum += warp_sum[i];
-        o = make_float4(o.x * corr, o.y * corr, o.z * corr, o.w * corr);
-        const int n = mra_min(THREADS, r.n - t0);
-        for (int j = team; c < a.dv && j < n; j += n_team) {
-            const float f = weight[j];
-            if (f == 0) continue; // refined: its mean need not be finite
-            const float4 v = load4(row_of(a.v, column[j], head / a.heads_per_kv, batch) + c, a.aligned);
-            o = make_float4(fmaf(f, v.x, o.x), fmaf(f, v.y, o.y), fmaf(f, v.z, o.z), fmaf(f, v.w, o.w));
-        }
-    }
+MRA_DEVICE struct coarse_row row_of_block(const struct coarse_args & a) {
+    const struct level & l = a.level;
+    struct coarse_row r;
+    r.x = blockIdx.x % l.n_bq;
+    r.head = blockIdx.x / l.n_bq % a.n_head;
+    r.batch = blockIdx.x / l.n_bq / a.n_head;
+    r.len = length_at(l, r.batch);
+    r.cells = cells_of(l, r.x, r.head, r.batch, r.len);
+    const struct mra_cell_list refined = { list_of(a.refined, r.head, r.batch), l.n_bq, a.refined_cap };
+    const struct mra_cell_span entries = mra_list_row(&refined, r.x);
+    r.taken = mra_list_columns(&refined) + entries.first;
+    r.n_taken = entries.end - entries.first;
+    return r;
+}
+
+// column and score of candidate t; the score is -inf where there is no cell, or a refined one
+MRA_DEVICE int unrefined_cell(const struct coarse_row & r, int t, float * score) {
+    *score = -INFINITY;
+    const int col = mra_cell_at(&r.cells, t, score);
+    if (col < 0 || has_column(r.taken, r.n_taken, col)) *score = -INFINITY;
+    return col;
+}
+
+// out[0..dv) = sum over the teams of o, 4 channels from c on each; out[dv], out[dv + 1] = max, sum
+MRA_DEVICE void store_state(float * out, const struct coarse_args & a, float4 * part, float4 o, float max, float sum) {
+    const int n_team = THREADS / a.per_row, c = threadIdx.x * 4;
     part[threadIdx.x] = o;
     __syncthreads();
-    if (team == 0 && c < a.dv) {
+    if ((int) threadIdx.x < a.per_row && c < a.dv) { // the first team
         for (int i = 1; i < n_team; i++) {
             const float4 p = part[i * a.per_row + threadIdx.x];
             o = make_float4(o.x + p.x, o.y + p.y, o.z + p.z, o.w + p.w);
@@ -105,6 +80,59 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
         out[a.dv] = max;
         out[a.dv + 1] = sum;
     }
+}
+
+// One block of threads per row of cells, THREADS cells at a time: a thread has a cell's weight, then each team of
+// per_row threads adds rows of v.
+__global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_args a) {
+    MRA_SHARED(float, weight, THREADS);
+    MRA_SHARED(int, column, THREADS);
+    MRA_SHARED(float, warp_max, WARPS);
+    MRA_SHARED(float, warp_sum, WARPS);
+    MRA_SHARED(float4, part, THREADS);
+    const struct coarse_row r = row_of_block(a);
+    const int h = a.level.cells.h, g = a.level.cells.g;
+    const int warp = threadIdx.x / MRA_WARP, lane = threadIdx.x % MRA_WARP;
+    const int team = threadIdx.x / a.per_row, n_team = THREADS / a.per_row, c = threadIdx.x % a.per_row * 4;
+
+    float max = -INFINITY, sum = 0;
+    float4 o = make_float4(0, 0, 0, 0);
+    if (a.state.data && r.x < mra_div_up(r.len.n_q, h)) {
+        const float * s = row_of(a.state, r.x / mra_child_rows(&a.level.cells), r.head, r.batch);
+        max = s[a.dv];
+        sum = s[a.dv + 1];
+        if (team == 0 && c < a.dv) o = load4(s + c, false);
+    }
+    for (int t0 = 0; t0 < r.cells.n; t0 += THREADS) {
+        float s;
+        const int col = unrefined_cell(r, t0 + threadIdx.x, &s);
+        const float top = mra_warp_max(s);
+        if (lane == 0) warp_max[warp] = top;
+        __syncthreads();
+        float next = max;
+#pragma unroll
+        for (int i = 0; i < WARPS; i++) next = fmaxf(next, warp_max[i]);
+        const float base = next > -INFINITY ? next : 0; // nothing so far: all weights are 0
+        const float corr = expf(max - base), w = s == -INFINITY ? 0 : mra_min(g, r.len.n_k - col * g) * expf(s - base);
+        const float w_sum = mra_warp_sum(w);
+        if (lane == 0) warp_sum[warp] = w_sum;
+        weight[threadIdx.x] = w;
+        column[threadIdx.x] = col;
+        __syncthreads();
+        max = next;
+        sum *= corr;
+#pragma unroll
+        for (int i = 0; i < WARPS; i++) sum += warp_sum[i];
+        o = make_float4(o.x * corr, o.y * corr, o.z * corr, o.w * corr);
+        const int n = mra_min(THREADS, r.cells.n - t0);
+        for (int j = team; c < a.dv && j < n; j += n_team) {
+            const float f = weight[j];
+            if (f == 0) continue; // refined: its mean need not be finite
+            const float4 v = load4(row_of(a.v, column[j], r.head / a.heads_per_kv, r.batch) + c, a.aligned);
+            o = make_float4(fmaf(f, v.x, o.x), fmaf(f, v.y, o.y), fmaf(f, v.z, o.z), fmaf(f, v.w, o.w));
+        }
+    }
+    store_state(a.dst + (int64_t) blockIdx.x * (a.dv + 2), a, part, o, max, sum);
 }
 
 bool mra_cuda_supports_coarse_state(

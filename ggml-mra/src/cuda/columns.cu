@@ -176,12 +176,12 @@ template <class F> MRA_DEVICE float to_weights(float * x, int n, float top, floa
 }
 
 // o[dv] (b.qm) = sum of weight times value row: of the expanded keys and of the key blocks' means. A row takes dv/8
-// lanes, so a warp has a few at a time.
+// lanes, a piece of 8 channels each, so a warp has a few rows at a time.
 template <int D>
 MRA_DEVICE void coarse_values(
     const struct attn_args & a, const struct query_block & b, int n_logit, int n_pooled, int is) {
-    const int lane = threadIdx.x % MRA_WARP, dv = (int) a.v.ne[0], chunks = dv / 8, rows = MRA_WARP / chunks,
-              row = lane / chunks, c = lane % chunks * 8;
+    const int lane = threadIdx.x % MRA_WARP, dv = (int) a.v.ne[0], pieces = dv / 8, rows = MRA_WARP / pieces,
+              row = lane / pieces, c = lane % pieces * 8;
     const char * v = row_at(a.vh, b.s, b.head_kv, 0);
     const float * mean = (const float *) (a.mem + a.pack.v_mean) +
         (b.head_kv * a.pack.n_b + first_block(a, b.s, is)) * dv;
@@ -210,7 +210,7 @@ MRA_DEVICE void coarse_values(
 #pragma unroll
     for (int i = 0; i < 8; i++) {
         float sum = o[i];
-        for (int r = 1; r < rows; r++) sum += __shfl_sync(MRA_ALL_LANES, o[i], (lane + r * chunks) % MRA_WARP);
+        for (int r = 1; r < rows; r++) sum += __shfl_sync(MRA_ALL_LANES, o[i], (lane + r * pieces) % MRA_WARP);
         if (row == 0) b.qm[c + i] = sum;
     }
 }

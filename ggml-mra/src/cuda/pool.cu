@@ -8,8 +8,8 @@ struct pool_args {
     struct strided x;
     float * dst; // [n_batch][n_head][n_block][d]
     struct lengths len;
-    int d, n, block, n_block, n_head, kind,
-        per_row; // per_row: threads that share a row, 4 channels each; a power of two
+    int d, n, block, n_block, n_head, kind;
+    int per_row; // threads that share a row, 4 channels each; a power of two
     bool keys, aligned;
 };
 
@@ -29,13 +29,13 @@ MRA_DEVICE float4 join(float4 a, float4 b, int kind) {
     return make_float4(join(a.x, b.x, kind), join(a.y, b.y, kind), join(a.z, b.z, kind), join(a.w, b.w, kind));
 }
 
-// One block of threads per block of rows: groups of per_row threads take every n_group-th row, then the first group
+// One block of threads per block of rows: teams of per_row threads take every n_team-th row, then the first team
 // joins what all have.
 template <class T> __global__ void __launch_bounds__(THREADS) pool_kernel(const struct pool_args a) {
     MRA_SHARED(float4, part, THREADS);
     const int b = blockIdx.x % a.n_block, head = blockIdx.x / a.n_block % a.n_head,
               batch = blockIdx.x / a.n_block / a.n_head;
-    const int group = threadIdx.x / a.per_row, n_group = THREADS / a.per_row;
+    const int team = threadIdx.x / a.per_row, n_team = THREADS / a.per_row;
     const struct mra_len len = length_at(a.len, batch, a.n, a.n);
     const int first = b * a.block, end = mra_min(first + a.block, a.keys ? len.n_k : len.n_q);
     const float start = a.kind == MEAN ? 0 : a.kind == MIN ? INFINITY : -INFINITY;
@@ -44,13 +44,13 @@ template <class T> __global__ void __launch_bounds__(THREADS) pool_kernel(const 
         const int c = c0 + threadIdx.x % a.per_row * 4;
         float4 acc = make_float4(start, start, start, start);
         if (c < a.d) {
-            for (int t = first + group; t < end; t += n_group)
+            for (int t = first + team; t < end; t += n_team)
                 acc = join(acc, row4((const T *) (x + t * a.x.row), c, a.aligned), a.kind);
         }
-        part[threadIdx.x] = acc; // where there are several rounds there is one group, which reads none of it
+        part[threadIdx.x] = acc; // where there are several rounds there is one team, which reads none of it
         __syncthreads();
-        if (group > 0 || c >= a.d) continue;
-        for (int i = 1; i < n_group; i++) acc = join(acc, part[i * a.per_row + threadIdx.x], a.kind);
+        if (team > 0 || c >= a.d) continue;
+        for (int i = 1; i < n_team; i++) acc = join(acc, part[i * a.per_row + threadIdx.x], a.kind);
         const float f = a.kind == MEAN ? 1.0f / (end - first) : 1.0f;
         float * out = a.dst + (int64_t) blockIdx.x * a.d + c;
         *(float4 *) out = end > first ? make_float4(acc.x * f, acc.y * f, acc.z * f, acc.w * f)

@@ -71,12 +71,10 @@ MRA_DEVICE void load_queries(query_rows<D> & q, half * shared, const char * from
     }
 }
 
-// Goes on with N keys, of which the first n count. k, v: the rows of a tile; scale: times log2(e)
+// scores of N keys in powers of 2, of which the first n count, the others get -inf. k: rows of a tile
 template <int D, int N>
-MRA_DEVICE void state_attend(
-    softmax_state<D> & st, const query_rows<D> & q, const half * k, const half * v, int n, float scale) {
+MRA_DEVICE void tile_scores(float (&s)[N / 8][4], const query_rows<D> & q, const half * k, int n, float scale) {
     const int lane = threadIdx.x % MRA_WARP, LD = tile_row<D>::LD;
-    float s[N / 8][4];
 #pragma unroll
     for (int j = 0; j < N / 8; j++) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
 #pragma unroll
@@ -97,6 +95,15 @@ MRA_DEVICE void state_attend(
 #pragma unroll
         for (int t = 0; t < 4; t++) s[j][t] = j * 8 + lane % 4 * 2 + t % 2 < n ? s[j][t] * scale : -INFINITY;
     }
+}
+
+// Goes on with N keys, of which the first n count. k, v: the rows of a tile; scale: times log2(e)
+template <int D, int N>
+MRA_DEVICE void state_attend(
+    softmax_state<D> & st, const query_rows<D> & q, const half * k, const half * v, int n, float scale) {
+    const int lane = threadIdx.x % MRA_WARP, LD = tile_row<D>::LD;
+    float s[N / 8][4];
+    tile_scores<D, N>(s, q, k, n, scale);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         float top = -INFINITY;

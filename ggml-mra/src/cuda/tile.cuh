@@ -14,25 +14,25 @@ template <int D, int N> struct kv_tile {
 };
 
 // Starts the copy of N rows of K and V by n_threads threads, whole warps. key: the row that lane j%N brings for tile
-// row j, -1: zeros. A warp copies PART 16-byte chunks of ROWS rows at a time: whole sectors of global memory, and every
-// 8 lanes write to different banks, either side by side in a row or at the same place of 8 rows.
+// row j, -1: zeros. A warp copies PART 16-byte pieces of each of AT_ONCE rows at a time: whole sectors of global
+// memory, and every 8 lanes write to different banks, either side by side in a row or at the same place of 8 rows.
 template <int D, int N>
 MRA_DEVICE void tile_load(kv_tile<D, N> & t, const char * k, size_t k_nb, int d, const char * v, size_t v_nb, int dv,
     int key, int thread, int n_threads) {
     enum {
-        CHUNKS = D / 8,
-        PART = CHUNKS % 8 == 0 ? 8
-            : CHUNKS % 4 == 0  ? 4
+        PIECES = D / 8,
+        PART = PIECES % 8 == 0 ? 8
+            : PIECES % 4 == 0  ? 4
                                : 2,
-        ROWS = MRA_WARP / PART,
-        PARTS = CHUNKS / PART
+        AT_ONCE = MRA_WARP / PART,
+        PARTS = PIECES / PART
     };
-    static_assert(N % ROWS == 0 && N <= MRA_WARP, "tiles are whole groups of rows");
+    static_assert(N % AT_ONCE == 0 && N <= MRA_WARP, "a tile is a multiple of AT_ONCE rows");
     const int lane = thread % MRA_WARP;
 #pragma unroll 4 // below sm_80 every copy passes through registers
-    for (int i = thread / MRA_WARP; i < N / ROWS * PARTS; i += n_threads / MRA_WARP) {
-        const int r = i / PARTS * ROWS
-        +(PART == 8 ? lane / PART : lane % ROWS), c = (i % PARTS * PART + (PART == 8 ? lane % PART : lane / ROWS)) * 8;
+    for (int i = thread / MRA_WARP; i < N / AT_ONCE * PARTS; i += n_threads / MRA_WARP) {
+        const int lane_row = PART == 8 ? lane / PART : lane % AT_ONCE, piece = PART == 8 ? lane % PART : lane / AT_ONCE;
+        const int r = i / PARTS * AT_ONCE + lane_row, c = (i % PARTS * PART + piece) * 8;
         const int j = __shfl_sync(MRA_ALL_LANES, key, r);
         mra_copy16(&t.k[r][c], k + (j >= 0 && c < d ? (size_t) j * k_nb + c * 2 : 0), j >= 0 && c < d ? 16 : 0);
         mra_copy16(&t.v[r][c], v + (j >= 0 && c < dv ? (size_t) j * v_nb + c * 2 : 0), j >= 0 && c < dv ? 16 : 0);

@@ -121,6 +121,22 @@ static void exact_row(const struct mra_attn_head * a, int i, const struct cell *
     for (int c = 0; c < a->dv; c++) a->out[i * a->ld_out + c] = l == 0 ? 0 : (float) (acc[c] / l);
 }
 
+// in integers; returns which rows are not done
+static uint32_t integer_rows(const struct mra_attn_head * a, int i0, int i1, const struct cell * keys, int n_key,
+    double cmax, double csum, const double * cacc) {
+    const uint32_t all = (1u << (i1 - i0)) - 1;
+    if (!a->int8 || isnan(cmax) || cmax == INFINITY) return all;
+    int32_t * idx = (int32_t *) (keys + n_key);
+    int n = 0;
+    for (int j = 0; j < n_key; j++)
+        if (keys[j].taken) idx[n++] = keys[j].id;
+    float state[MRA_INT8_MAX_DIM + 2];
+    for (int c = 0; c < a->dv; c++) state[c] = (float) cacc[c];
+    state[a->dv] = (float) cmax;
+    state[a->dv + 1] = (float) csum;
+    return n ? a->int8->attn(a, &a->int8_pack, i0, i1, idx, n, state, NULL) : all;
+}
+
 void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
     const int nb = (a->n_k + a->g - 1) / a->g;
     struct cell * blocks = scratch; // the group's scratch is more than one query block needs
@@ -143,6 +159,8 @@ void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
         take_best(keys, n_key, a->m2);
         for (int j = 0; j < n_key; j++) keys[j].s *= a->scale;
         coarse(a, blocks, l0, keys, n_key, &cmax, &csum, cacc);
-        for (int i = x * H; i < end; i++) exact_row(a, i, keys, n_key, cmax, csum, cacc);
+        const uint32_t left = integer_rows(a, x * H, end, keys, n_key, cmax, csum, cacc);
+        for (int i = x * H; i < end; i++)
+            if (left >> (i - x * H) & 1) exact_row(a, i, keys, n_key, cmax, csum, cacc);
     }
 }

@@ -1,0 +1,33 @@
+#include "quantize-input.h"
+
+#include "gguf-edit.h"
+#include "harness.h"
+
+void quantize_input_write(const char * golden, const char * path) {
+    char model[1024];
+    snprintf(model, sizeof(model), "%s/roberta.gguf", golden);
+    struct gguf_edit e = gguf_edit_open(model);
+    uint64_t seed = 3;
+    const struct {
+        const char * name;
+        enum ggml_type type;
+        int64_t ne0, ne1;
+    } extra[] = {
+        { "extra.a.weight", GGML_TYPE_F32, 512, 37 },
+        { "extra.b.weight", GGML_TYPE_F16, 256, 5 },
+        { "extra.c.weight", GGML_TYPE_F32, 40, 9 },
+        { "extra.d.weight", GGML_TYPE_BF16, 96, 64 },
+    };
+    for (int i = 0; i < 4; i++) {
+        struct ggml_tensor * t = gguf_edit_add(&e, extra[i].name, extra[i].type, extra[i].ne0, extra[i].ne1);
+        for (int64_t k = 0; k < ggml_nelements(t); k++) {
+            const float x = rng_normal(&seed);
+            if (t->type == GGML_TYPE_F32) ((float *) t->data)[k] = x;
+            else if (t->type == GGML_TYPE_F16) ((ggml_fp16_t *) t->data)[k] = ggml_fp32_to_fp16(x);
+            else ((ggml_bf16_t *) t->data)[k] = ggml_fp32_to_bf16(x);
+        }
+    }
+    gguf_set_val_u32(e.kv, "general.file_type", 1);
+    gguf_edit_write(&e, path);
+    gguf_edit_free(&e);
+}
