@@ -55,13 +55,15 @@ def convert(folder: Path, out: Path, type_: str = "f16", extend_positions: int =
     """Converts a folder; returns (Config, number of tensors, size of the file)."""
     config = read_config(folder)
     n_ctx = extend_positions or config.n_ctx
+    if extend_positions and not config.positions.n_rows:
+        raise ConvertError(f"--extend-positions: {config.architecture} has no learnt positions")
     if n_ctx < config.n_ctx:
         raise ConvertError(f"--extend-positions {n_ctx} is fewer than the {config.n_ctx} positions of the model")
     embedding = read_modules(folder)
     vocab = load_vocab(folder, config.family, config.n_vocab)
     sentence_bert_lowercase(vocab, folder)
     outputs = map_tensors(open_checkpoint(folder), config, str(folder), n_ctx, mlm)
-    has_mlm = any(o.name == "mlm.dense.weight" for o in outputs)
+    has_mlm = any(o.name.startswith("mlm.") for o in outputs)
     name = name or folder.resolve().name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     meta = build_metadata(config, vocab, embedding, name, type_, n_ctx, has_mlm)
     if out.exists() and not out.is_file():  # renaming onto a device would replace it

@@ -52,30 +52,36 @@ static int32_t * read_ints(const char * name, const char * suffix, int64_t * n) 
 }
 
 // The files hold f16 weights, for which ggml rounds activations to f16 too; as f32 nothing is lost.
-struct golden golden_open(const char * name) {
-    struct golden g = { .name = name,
-        .hidden = read_npy(name, "hidden"),
-        .mean = read_npy(name, "mean"),
-        .logits = read_npy(name, "logits"),
-        .mlm = read_npy(name, "mlm") };
+struct golden golden_open_hidden(const char * name, const char * file) {
+    struct golden g = { .name = file, .hidden = read_npy(name, "hidden") };
     char path[1024];
     struct mra_error err;
-    snprintf(path, sizeof(path), "%s/%s.gguf", dir, name);
-    snprintf(g.path, sizeof(g.path), "%s/%s.gguf", tmp, name);
+    snprintf(path, sizeof(path), "%s/%s.gguf", dir, file);
+    snprintf(g.path, sizeof(g.path), "%s/%s.gguf", tmp, file);
     CHECK(mra_quantize(path, g.path, &(struct mra_quantize_params) { .type = GGML_TYPE_F32, .n_threads = 1 }, NULL,
               &err) == MRA_OK,
         "%s", err.msg);
     g.model = load(g.path, NULL);
     int64_t n, n_seq;
     g.ids = read_ints(name, "ids", &n);
-    g.types = read_ints(name, "types", &n);
     int32_t *lengths = read_ints(name, "lengths", &n_seq), at = 0;
     for (int64_t i = 0; i < n_seq && i < 32; i++) {
-        g.seqs[g.n_seq++] = (struct mra_seq) { .n = lengths[i], .ids = g.ids + at, .types = g.types + at };
+        g.seqs[g.n_seq++] = (struct mra_seq) { .n = lengths[i], .ids = g.ids + at };
         at += lengths[i];
     }
     CHECK(at == n && g.n_seq > 1, "%s: lengths do not add up", name);
     free(lengths);
+    return g;
+}
+
+struct golden golden_open(const char * name) {
+    struct golden g = golden_open_hidden(name, name);
+    g.mean = read_npy(name, "mean");
+    g.logits = read_npy(name, "logits");
+    g.mlm = read_npy(name, "mlm");
+    int64_t n;
+    g.types = read_ints(name, "types", &n);
+    for (int i = 0; i < g.n_seq; i++) g.seqs[i].types = g.types + (g.seqs[i].ids - g.ids);
     return g;
 }
 

@@ -22,6 +22,7 @@ struct mra_model * load(const char * path, const struct mra_model_params * p); /
 const char * temp_path(const char * name); // of a model that the test makes; one of four buffers
 
 struct golden golden_open(const char * name);
+struct golden golden_open_hidden(const char * name, const char * file); // only hidden states; of another file's weights
 void golden_close(struct golden * g);
 
 struct mra_context * context(const struct mra_model * m, struct mra_context_params p); // ends the test where it cannot

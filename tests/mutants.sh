@@ -172,6 +172,21 @@ kernels     |cpu/pack.inc|mx = v_min(mx, v_set1(FLT_MAX));|
 kernels     |cpu/pack.inc|memset(dst + (size_t) d * es, 0, (size_t) (ld - d) * es);|
 kernels     |cpu/norm.inc|for (int c = whole; c < n; c++) var +=|for (int c = n; c < n; c++) var +=
 kernels     |cpu/norm.inc|if (!(var <= FLT_MAX)) {|if (0) {
+kernels     |cpu/norm.inc|const float mean = rms ? 0 : mean_of(x, n);|const float mean = mean_of(x, n);
+kernels     |cpu/norm.inc|b ? v_load(b + c) : v_set1(0)|v_load(w + c)
+kernels     |cpu/glu.inc|(vi) (e * pos) & neg|(vi) pos & neg
+kernels     |cpu/glu.inc|v_store(g, v_glu(v_load(g), v_load(u), act));|
+kernels     |cpu/rope.inc|for (; c < r; c++) {|for (; c < r - 1; c++) {
+kernels     |cpu/rope.inc|v_store(x + c, a * u - b * v);|v_store(x + c, a * u + b * v);
+kernels     |cpu/rope.inc|other = interleaved ? 1 : r;|other = r;
+kernels     |cpu/window-attn.inc|dist <= v_set1(window)|dist < v_set1(window)
+kernels     |cpu/window-attn.inc|slope != 0 \!\! (float) reach > limit|(float) reach > limit
+kernels     |cpu/window-attn.inc|i0 < window ? 0 : i0 - window|i0 < window ? 0 : i0
+kernels     |cpu/window-attn.inc|a->n_k - i1 < window ? a->n_k : i1 + window|a->n_k - i1 < window ? a->n_k : i1
+test-layers |*.c *.h|p->u.rope_table.scale * pow|pow
+test-layers |*.c *.h|row[c] = (float) cos(positions[i] * freq[c]);|row[c] = cosf((float) positions[i] * (float) freq[c]);
+test-layers |*.c *.h|while (2 * m <= n_head) m *= 2;|m = n_head;
+test-layers |*.c *.h|a.scale = w->scale;|
 kernels     |ref/topk-blocks.c|left-- > 0|left > 0
 kernels     |ref/columns.c|if (m == -INFINITY) m = 0;|
 kernels     |ref/columns.c|blocks[y].taken = 1;|blocks[y].taken = 0;
@@ -224,14 +239,14 @@ test-backend|*.c *.h|if (mra_pack_is_foreign(dst)) {|if (0) {
 test-backend|backend.c|{ ggml_backend_event_record(e, PEER(b)); }|{ (void) b; (void) e; }
 test-errors |*.c *.h|if (k->ne[2] != v->ne[2]) return|if (0) return
 test-errors |*.c *.h|p->budget > 1|p->budget > 2
-test-encoder|encoder/*.c|ggml_norm(b->ctx, x, b->m->eps)|ggml_norm(b->ctx, x, 1e-2f)
+test-encoder|encoder/*.c|ggml_norm(b->ctx, x, eps)|ggml_norm(b->ctx, x, 1e-2f)
 test-encoder|encoder/*.c|return ggml_gelu_erf(b->ctx, x);|return ggml_gelu(b->ctx, x);
-test-encoder|encoder/*.c|first*x->nb[1] + part*n_head*d*sizeof(float)|first*x->nb[1]
+test-encoder|encoder/*.c|first * h.x->nb[1] + h.at * sizeof(float)|first * h.x->nb[1]
 test-encoder|encoder/*.c|x->nb[1], i*x->nb[1]);|x->nb[1], 0);
-test-encoder|encoder/*.c|to->nb[1], first*to->nb[1]);|to->nb[1], 0);
-test-encoder|encoder/*.c|x = linear(b, m->cls, x, m->cls_act, NULL);|x = linear(b, m->cls, x, MRA_ACT_TANH, NULL);
-test-encoder|encoder/*.c|part[i] = qkv[1] == qkv[0] ? i : 0;|part[i] = 0;
-test-encoder|encoder/*.c|b->m->eps, b->err)|1e-2f, b->err)
+test-encoder|encoder/*.c|o, h[0].x->nb[1], first * h[0].x->nb[1]);|o, h[0].x->nb[1], 0);
+test-encoder|encoder/*.c|linear(b, m->cls, x, m->arch.cls_act, NULL)|linear(b, m->cls, x, MRA_ACT_TANH, NULL)
+test-encoder|encoder/*.c|h[i].at = !fused \!\! i == 0 ? 0 : n_q + (i - 1) * n_kv;|h[i].at = 0;
+test-encoder|encoder/*.c|l.w, l.b, eps, b->err)|l.w, l.b, 1e-2f, b->err)
 test-encoder|encoder/*.c|if (b->g->types) x = ggml_add|if (0) x = ggml_add
 test-encoder|encoder/*.c|x = ggml_get_rows(ctx, x, g->rows);|x = rows_of(&b, x, 0, s->n_rows);
 test-encoder|encoder/*.c|p->positions[n] = t;|p->positions[n] = n;
@@ -267,7 +282,18 @@ test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
 test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
 test-model-errors|encoder/*.c|: !is_matrix_type(t->type))|: false)
-test-model-errors|encoder/*.c|if (m->position_embd->ne[1] < i->n_ctx) {|if (0) {
+test-families|encoder/*.c|i % pattern != 0|i % pattern == 0
+test-families|encoder/*.c|(int) window / 2|(int) window
+test-families|encoder/*.c|mra_layer_is_global(l) ? a->rope_base : a->rope_base_local, a->rope_scale|a->rope_base, a->rope_scale
+test-families|encoder/*.c|a->rope_scale = 1 / factor;|a->rope_scale = 1;
+test-families|encoder/*.c|(int) (h[0].n_head + h[1].n_head)|(int) h[0].n_head
+test-families|encoder/*.c|{ l->gate.w ? l->gate : l->up, l->up }|{ l->up, l->gate.w ? l->gate : l->up }
+test-families|encoder/*.c|if (m->out_norm.w) x = end_part|if (0) x = end_part
+test-families|encoder/*.c|list ? ((const int8_t *) list)[i] != 0|list ? false
+test-model-errors|encoder/*.c|!t->extra && strncmp(|0 && strncmp(
+test-families|encoder/*.c|v->pre = pres[i].pre;|
+test-families|encoder/*.c|its splits are not known; convert with convert_hf.py", name)|", name), MRA_OK
+test-model-errors|encoder/*.c|if (m->position_embd->ne[1] < i->n_ctx)|if (0)
 test-model-errors|encoder/*.c|if (n > m->info.n_vocab)|if (0)
 test-encoder-text|encoder/*.c|n[n[1] > n[0] \!\! n[0] == 0]--|n[n[0] == 0]--
 test-encoder-text|encoder/*.c|if (t < 0 \!\! seen[t]++ < n[t])|if (t < 0 \!\! seen[t]++ > n[t])

@@ -68,6 +68,40 @@ static void test_dense(void) {
         ggml_mra_norm(g.ctx, t4(GGML_TYPE_F16, 64, 10, 1, 1), f4(64, 1, 1, 1), f4(64, 1, 1, 1), 1e-5f, &err));
 }
 
+static void test_layers(void) {
+    struct ggml_tensor *x = f4(64, 10, 1, 1), *pos = t4(GGML_TYPE_I32, 10, 1, 1, 1), *table = f4(16, 10, 1, 1);
+    struct mra_error err = { 0 };
+    CHECK(ggml_mra_rope(g.ctx, x, table, 16, 4, false, &err), "four heads in order: %s", err.msg);
+    REJECT("activation 4", ggml_mra_glu(g.ctx, x, 4, &err));
+    REJECT("no halves", ggml_mra_glu(g.ctx, f4(63, 10, 1, 1), MRA_GLU_SILU, &err));
+    REJECT("x is NULL", ggml_mra_glu(g.ctx, NULL, MRA_GLU_SILU, &err));
+    REJECT("context is NULL", ggml_mra_glu(NULL, x, MRA_GLU_SILU, &err));
+    REJECT("NULL", ggml_mra_rms_norm(g.ctx, x, NULL, 1e-5f, &err));
+    REJECT("positions are NULL", ggml_mra_rope_table(g.ctx, NULL, 16, 1e4f, 1, &err));
+    REJECT("positions must be", ggml_mra_rope_table(g.ctx, x, 16, 1e4f, 1, &err));
+    REJECT("15 channels", ggml_mra_rope_table(g.ctx, pos, 15, 1e4f, 1, &err));
+    REJECT("base", ggml_mra_rope_table(g.ctx, pos, 16, 0, 1, &err));
+    REJECT("base", ggml_mra_rope_table(g.ctx, pos, 16, 1e4f, NAN, &err));
+    REJECT("NULL", ggml_mra_rope(g.ctx, x, NULL, 16, 4, false, &err));
+    REJECT("5 heads of 16", ggml_mra_rope(g.ctx, x, table, 16, 5, false, &err));
+    REJECT("turns 16 of 8", ggml_mra_rope(g.ctx, x, table, 8, 4, false, &err));
+    REJECT("table has shape", ggml_mra_rope(g.ctx, x, f4(16, 9, 1, 1), 16, 4, false, &err));
+    REJECT("context is NULL", ggml_mra_rope(NULL, x, table, 16, 4, false, &err));
+    struct ggml_tensor *h = f4(64, 90, 2, 1), *starts = t4(GGML_TYPE_I32, 3, 1, 1, 1);
+    struct mra_window_params p = { .window = 8 };
+    CHECK(ggml_mra_window_attn(g.ctx, h, h, h, starts, 50, &p, &err), "a window in order: %s", err.msg);
+    REJECT("settings are NULL", ggml_mra_window_attn(g.ctx, h, h, h, starts, 50, NULL, &err));
+    REJECT("q is NULL", ggml_mra_window_attn(g.ctx, NULL, h, h, starts, 50, &p, &err));
+    REJECT("starts", ggml_mra_window_attn(g.ctx, h, h, h, NULL, 50, &p, &err));
+    REJECT("max_len", ggml_mra_window_attn(g.ctx, h, h, h, starts, 91, &p, &err));
+    p.window = -2;
+    REJECT("window -2", ggml_mra_window_attn(g.ctx, h, h, h, starts, 50, &p, &err));
+    p = (struct mra_window_params) { .max_bias = -1 };
+    REJECT("max_bias", ggml_mra_window_attn(g.ctx, h, h, h, starts, 50, &p, &err));
+    p = (struct mra_window_params) { .scale = INFINITY };
+    REJECT("scale", ggml_mra_window_attn(g.ctx, h, h, h, starts, 50, &p, &err));
+}
+
 static void test_attn_params(void) {
     struct ggml_tensor *q = f4(64, 90, 2, 1), *k = f4(64, 90, 2, 1), *v = f4(64, 90, 2, 1);
     struct mra_attn_params p;
@@ -384,6 +418,7 @@ int main(void) {
     g.ctx = ggml_init((struct ggml_init_params) { .mem_size = ggml_tensor_overhead() * 4096, .no_alloc = true });
     test_attn_shapes();
     test_dense();
+    test_layers();
     test_attn_params();
     test_ops();
     test_packed();

@@ -162,12 +162,14 @@ static void test_norm(void) {
         w[c] = gauss();
         b[c] = gauss();
     }
-    kern->norm(y[0], x, w, b, n, 1e-5f);
-    mra_kernels_ref.norm(y[1], x, w, b, n, 1e-5f);
-    int bad = 0;
-    for (int c = 0; c < n; c++) bad += !agrees(y[0][c], y[1][c], 1e-4);
-    CHECK(bad == 0, "norm of %d, kind %d, unit %g: %d values, first %g, not %g", n, kind, (double) unit, bad,
-        (double) y[0][0], (double) y[1][0]);
+    for (int rms = 0; rms < 2; rms++) {
+        kern->norm(y[0], x, w, b, n, 1e-5f, rms);
+        mra_kernels_ref.norm(y[1], x, w, b, n, 1e-5f, rms);
+        int bad = 0;
+        for (int c = 0; c < n; c++) bad += !agrees(y[0][c], y[1][c], 1e-4);
+        CHECK(bad == 0, "norm %d of %d, kind %d, unit %g: %d values, first %g, not %g", rms, n, kind, (double) unit,
+            bad, (double) y[0][0], (double) y[1][0]);
+    }
 }
 
 // ---- attention

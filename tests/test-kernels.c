@@ -297,11 +297,6 @@ static void test_linear(void) {
     }
     const double e = worst(y[0], y[1], (size_t) m * n), tol = floats ? 2e-6 : strchr(kern->name, '-') ? 2e-2 : 2e-3;
     CHECK(e <= tol, "linear type %d m %d k %d n %d: %.1e", t, m, k, n, e);
-    float * out[2] = { y[0], y[1] };
-    kern->norm(out[0], (const float *) x.mem, (const float *) x.mem, (const float *) x.mem, n < k ? n : k, 1e-5f);
-    mra_kernels_ref.norm(
-        out[1], (const float *) x.mem, (const float *) x.mem, (const float *) x.mem, n < k ? n : k, 1e-5f);
-    CHECK(worst(out[0], out[1], n < k ? n : k) <= 1e-5, "norm of %d", n < k ? n : k);
     free(w);
     free(x.mem);
     free(res.mem);
@@ -309,6 +304,68 @@ static void test_linear(void) {
     free(y[0]);
     free(y[1]);
     free(scratch);
+}
+
+// norm, glu and rope of one row
+static void test_rows(void) {
+    const int n = pick(1, 100), d = 2 * pick(1, 70), n_head = pick(1, 3), n_rot = pick(0, 2) ? d : 2 * pick(1, d / 2);
+    const bool rms = pick(0, 1), no_bias = pick(0, 1), interleaved = pick(0, 1);
+    struct block x = block_new(4, n, n, MRA_F32), heads = block_new(n_head, d, d, MRA_F32),
+                 table = block_new(1, n_rot, n_rot, MRA_F32);
+    const float *row = (const float *) x.mem, *w = row + n, *b = no_bias ? NULL : row + 2 * n;
+    float *y[2] = { calloc((size_t) n, 4), calloc((size_t) n, 4) },
+          *turned[2] = { malloc((size_t) n_head * d * 4), malloc((size_t) n_head * d * 4) };
+    for (int act = MRA_GLU_ACT_GELU; act <= MRA_GLU_ACT_SILU; act++) {
+        kern->glu(y[0], row, w, n, act);
+        mra_kernels_ref.glu(y[1], row, w, n, act);
+        CHECK(worst(y[0], y[1], n) <= 4e-6, "glu %d of %d: %.1e", act, n, worst(y[0], y[1], n));
+    }
+    for (int i = 0; i < 2; i++) {
+        const struct mra_kernels * kt = i ? &mra_kernels_ref : kern;
+        kt->norm(y[i], row, w, b, n, 1e-5f, rms);
+        memcpy(turned[i], heads.mem, (size_t) n_head * d * 4);
+        kt->rope(turned[i], (const float *) table.mem, n_head, d, n_rot, interleaved);
+    }
+    CHECK(worst(y[0], y[1], n) <= 1e-5, "norm of %d%s%s", n, rms ? ", rms" : "", no_bias ? ", no bias" : "");
+    CHECK(worst(turned[0], turned[1], (size_t) n_head * d) <= 1e-6, "rope of %d heads of %d, %d turned%s", n_head, d,
+        n_rot, interleaved ? ", interleaved" : "");
+    for (int i = 0; i < 2; i++) {
+        free(y[i]);
+        free(turned[i]);
+    }
+    free(x.mem);
+    free(heads.mem);
+    free(table.mem);
+}
+
+// attention within a window, with and without ALiBi
+static void test_window(void) {
+    const int d = 16 * pick(1, 8), dv = 16 * pick(1, 8), n = pick(1, 300), window = pick(-1, 130);
+    const enum mra_type type = pick(0, 1) ? MRA_F16 : MRA_F32;
+    const float slope = pick(0, 1) ? .1f : 0;
+    struct block q = block_new(n, d, d + 8, MRA_F32), k = block_new(n, d, d + 16, type), v = block_new(n, dv, dv, type);
+    float * out[2] = { calloc((size_t) n * dv, 4), calloc((size_t) n * dv, 4) };
+    struct mra_attn_head a = { .q = q.rows, .k = k.rows, .v = v.rows, .n_q = n, .n_k = n, .d = d, .dv = dv };
+    a.scale = .3f;
+    a.ld_out = dv;
+    a.pack = (struct mra_pack) {
+        .type = type, .k = k.mem, .v = v.mem, .ldk = k.rows.stride / (type == MRA_F16 ? 2 : 4), .ldv = dv
+    };
+    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_block_sparse_attn_scratch(d, dv), 64));
+    for (int t = 0; t < 2; t++) {
+        a.out = out[t];
+        for (int i = 0; i < n; i += MRA_EXACT_ROWS)
+            (t ? &mra_kernels_ref : kern)
+                ->window_attn(&a, i, i + MRA_EXACT_ROWS < n ? i + MRA_EXACT_ROWS : n, window, slope, scratch);
+    }
+    const double e = worst(out[0], out[1], (size_t) n * dv);
+    CHECK(e <= 1e-5, "window %d slope %g n %d d %d dv %d: %.1e", window, (double) slope, n, d, dv, e);
+    free(scratch);
+    free(out[0]);
+    free(out[1]);
+    free(q.mem);
+    free(k.mem);
+    free(v.mem);
 }
 
 // attention in integers: all keys, and a list of them from a state
@@ -365,6 +422,8 @@ int main(int argc, char ** argv) {
     for (int i = 0; i < 20 * percent; i++) test_select();
     for (int i = 0; i < 6 * percent / 10; i++) test_head();
     for (int i = 0; i < 3 * percent; i++) test_linear();
+    for (int i = 0; i < 3 * percent; i++) test_rows();
+    for (int i = 0; i < 6 * percent / 10; i++) test_window();
     for (int i = 0; kern->int8.attn && i < 6 * percent / 10; i++) test_int8();
     return kern_summary("test-kernels");
 }

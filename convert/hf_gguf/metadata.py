@@ -1,4 +1,4 @@
-"""The key-value part of the file: llama.cpp's keys for BERT, and ours under mra. (listed in ../README.md)."""
+"""The key-value part of the file: llama.cpp's keys for its architectures, and ours under mra. (listed in ../README.md)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .config import Config
+from .positions import Positions
 from .sentence_transformers import POOLING_TYPES, Embedding
 from .vocab import Vocab
 
@@ -28,24 +29,42 @@ class F64s:
 
 def build_metadata(config: Config, vocab: Vocab, embedding: Embedding | None, name: str, type_: str, n_ctx: int, has_mlm: bool) -> dict:
     """key -> U32, float, bool, str, bytes, or a list of str, int or float."""
+    arch = config.of.arch
     meta = {
+        "general.architecture": arch,
         "general.type": "model",
         "general.name": name,
         "general.file_type": U32(FILE_TYPES[type_]),
         "general.quantization_version": U32(2),
-        "bert.block_count": U32(config.n_layer),
-        "bert.context_length": U32(n_ctx),
-        "bert.embedding_length": U32(config.n_embd),
-        "bert.feed_forward_length": U32(config.n_ff),
-        "bert.vocab_size": U32(config.n_vocab),
-        "bert.attention.head_count": U32(config.n_head),
-        "bert.attention.layer_norm_epsilon": config.eps,
-        "bert.attention.causal": False,
+        f"{arch}.block_count": U32(config.n_layer),
+        f"{arch}.context_length": U32(n_ctx),
+        f"{arch}.embedding_length": U32(config.n_embd),
+        f"{arch}.feed_forward_length": U32(config.n_ff),
+        f"{arch}.vocab_size": U32(config.n_vocab),
+        f"{arch}.attention.head_count": U32(config.n_head),
+        f"{arch}.attention.layer_norm_{'rms_' if arch == 'eurobert' else ''}epsilon": config.eps,
+        f"{arch}.attention.causal": False,
     }
+    if config.n_head_kv != config.n_head:
+        meta[f"{arch}.attention.head_count_kv"] = U32(config.n_head_kv)
+    _positions(meta, arch, config.positions)
     _own(meta, config, embedding, n_ctx, has_mlm)
     _heads(meta, config, embedding)
     _tokenizer(meta, config, vocab)
     return meta
+
+
+def _positions(meta: dict, arch: str, p: Positions) -> None:
+    if p.rope_base:
+        meta[f"{arch}.rope.freq_base"] = p.rope_base
+        meta[f"{arch}.rope.scaling.type"] = "none" if p.rope_factor == 1 else "linear"
+        if p.rope_factor != 1:
+            meta[f"{arch}.rope.scaling.factor"] = p.rope_factor
+    if any(p.local):
+        meta[f"{arch}.rope.freq_base_swa"] = p.rope_base_local
+        meta[f"{arch}.attention.sliding_window"] = U32(p.window)
+        every = next((n for n in range(1, len(p.local) + 1) if p.local == [i % n != 0 for i in range(len(p.local))]), 0)
+        meta[f"{arch}.attention.sliding_window_pattern"] = U32(every) if every else list(p.local)
 
 
 def _own(meta: dict, config: Config, embedding: Embedding | None, n_ctx: int, has_mlm: bool) -> None:
@@ -77,18 +96,18 @@ def _own(meta: dict, config: Config, embedding: Embedding | None, n_ctx: int, ha
 
 def _heads(meta: dict, config: Config, embedding: Embedding | None) -> None:
     if config.head == "classifier":
-        meta["bert.pooling_type"] = U32(RANK)
-        meta["bert.classifier.output_labels"] = list(config.labels)
+        meta[f"{config.of.arch}.pooling_type"] = U32(RANK)
+        meta[f"{config.of.arch}.classifier.output_labels"] = list(config.labels)
         meta["mra.classifier.activation"] = config.classifier_activation
         meta["mra.classifier.problem_type"] = config.problem_type
     elif embedding and embedding.pooling in POOLING_TYPES:
-        meta["bert.pooling_type"] = U32(POOLING_TYPES[embedding.pooling])
+        meta[f"{config.of.arch}.pooling_type"] = U32(POOLING_TYPES[embedding.pooling])
 
 
 def _tokenizer(meta: dict, config: Config, vocab: Vocab) -> None:
     tokens, types = vocab.columns(config.n_vocab)
     meta["tokenizer.ggml.model"] = vocab.model
-    meta["tokenizer.ggml.pre"] = vocab.pre
+    meta["tokenizer.ggml.pre"] = "modern-bert" if config.of.arch == "modern-bert" and vocab.pre == "roberta-bpe" else vocab.pre
     meta["tokenizer.ggml.tokens"] = tokens
     meta["tokenizer.ggml.token_type"] = types
     if vocab.merges:
@@ -125,5 +144,7 @@ def _settings(meta: dict, config: Config, vocab: Vocab) -> None:
     if vocab.model == "bert":
         meta[own + "max_word_chars"] = U32(vocab.max_word_chars)
     meta[own + "trim_offsets"] = vocab.trim_offsets
+    if vocab.whole_words:
+        meta[own + "whole_words"] = True
     if any(np.float32(score) != score for score in vocab.scores.values()):
         meta[own + "scores"] = F64s([float(vocab.scores.get(i, -10000.0)) for i in range(config.n_vocab)])

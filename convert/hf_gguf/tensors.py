@@ -9,18 +9,10 @@ import numpy as np
 from .checkpoint import Tensor
 from .config import Config
 from .errors import ConvertError
+from .families import ALWAYS, NEVER, Part, Spelling, dense, norm
 
-LAYER = (
-    # GGUF, checkpoint, output size, input size
-    ("attn_q", "attention.self.query", "n_embd", "n_embd"),
-    ("attn_k", "attention.self.key", "n_embd", "n_embd"),
-    ("attn_v", "attention.self.value", "n_embd", "n_embd"),
-    ("attn_output", "attention.output.dense", "n_embd", "n_embd"),
-    ("attn_output_norm", "attention.output.LayerNorm", "n_embd", None),
-    ("ffn_up", "intermediate.dense", "n_ff", "n_embd"),
-    ("ffn_down", "output.dense", "n_embd", "n_ff"),
-    ("layer_output_norm", "output.LayerNorm", "n_embd", None),
-)
+OPTIONAL = "optional"            # of biases: as the checkpoint has it
+BUFFERS = (".inv_freq", ".position_ids", ".masked_bias", ".attention.self.distance")   # no weights
 
 
 @dataclass
@@ -36,11 +28,18 @@ class Mapper:
     def __init__(self, checkpoint: dict[str, Tensor], config: Config, where: str):
         self.checkpoint, self.config, self.where = checkpoint, config, where
         self.outputs: list[Output] = []
+        self.taken: set[str] = set()
 
     def find(self, source: str) -> Tensor | None:
         # checkpoints ported from TensorFlow call a norm's weight and bias gamma and beta
         old = source.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta")
-        return self.checkpoint.get(source) or self.checkpoint.get(old)
+        # weights with adapters beside them (jina v3) lie one level deeper
+        deeper = source.removesuffix(".weight") + ".parametrizations.weight.original"
+        for name in (source, old, deeper):
+            if name in self.checkpoint:
+                self.taken.add(name)
+                return self.checkpoint[name]
+        return None
 
     def checked(self, source: str, shape: tuple) -> Tensor:
         tensor = self.find(source)
@@ -53,82 +52,115 @@ class Mapper:
     def take(self, name: str, source: str, shape: tuple) -> None:
         self.outputs.append(Output(name, shape, self.checked(source, shape).read))
 
-    def pair(self, name: str, source: str, n_out: int, n_in: int | None) -> None:
-        """Weight and bias of a dense layer, or of a norm (n_in None)."""
-        self.take(f"{name}.weight", f"{source}.weight", (n_out,) if n_in is None else (n_out, n_in))
-        self.take(f"{name}.bias", f"{source}.bias", (n_out,))
+    def part(self, prefix: str, part: Part, source: str) -> None:
+        """Weight and bias of a dense layer, or of a norm; the rows of several layers one after the other."""
+        c = self.config
+        rows = [getattr(c, n) for n in part.rows]
+        tail = () if part.n_in is None else (getattr(c, part.n_in),)
+        name = source + part.source
+        if part.bias == OPTIONAL:
+            biased = self.find(f"{name}.bias") is not None
+        else:
+            biased = part.bias == ALWAYS or (part.bias != NEVER and getattr(c, part.bias))
+        if not biased and self.find(f"{name}.bias"):
+            raise ConvertError(f"{self.where}: tensor {name}.bias, where config.json says that there is no bias")
+        for kind in ("weight", "bias") if biased else ("weight",):
+            shape = tail if kind == "weight" else ()
+            tensor = self.checked(f"{name}.{kind}", (sum(rows), *shape))
+            first = 0
+            for to, n in zip(part.names, rows):
+                load = tensor.read if len(rows) == 1 else lambda t=tensor, a=first, b=first + n: t.read()[a:b]
+                self.outputs.append(Output(f"{prefix}{to}.{kind}", (n, *shape), load))
+                first += n
+
+    def refuse_left_over(self, layers: str) -> None:
+        """A tensor of the layers that has no place would be left out without a word."""
+        for name in sorted(self.checkpoint):
+            if name.startswith(layers) and name not in self.taken and not name.endswith(BUFFERS) and ".lora_" not in name:
+                raise ConvertError(f"{self.where}: tensor {name} is not part of the {self.config.n_layer} layers of {self.config.architecture}")
 
 
 def map_tensors(checkpoint: dict[str, Tensor], config: Config, where: str, n_ctx: int, keep_mlm: bool) -> list[Output]:
-    """All tensors to write, in file order. n_ctx >= config.n_ctx: positions are tiled up to it."""
+    """All tensors to write, in file order. n_ctx >= config.n_ctx: learnt positions are tiled up to it."""
     m = Mapper(checkpoint, config, where)
-    prefix = _prefix(m)
-    _embeddings(m, prefix + "embeddings.", n_ctx)
+    spelling, prefix = _spelling(m)
+    _embeddings(m, spelling, prefix, n_ctx)
     for i in range(config.n_layer):
-        for name, source, n_out, n_in in LAYER:
-            m.pair(f"blk.{i}.{name}", f"{prefix}encoder.layer.{i}.{source}", getattr(config, n_out), n_in and getattr(config, n_in))
-    extra = f"{prefix}encoder.layer.{config.n_layer}.output.dense.weight"
-    if extra in checkpoint:
-        raise ConvertError(f"{where}: more layers than the {config.n_layer} of config.json: {extra}")
+        for part in spelling.parts:
+            if i > 0 or part.first_layer:
+                m.part(f"blk.{i}.", part, prefix + spelling.layer.format(i))
+    if spelling.out_norm:
+        m.part("", norm(spelling.out_norm_name, spelling.out_norm, spelling.norm_bias), prefix)
+    m.refuse_left_over(prefix + spelling.layer.split("{}")[0])
     if keep_mlm:
-        _mlm_head(m, prefix)
+        _mlm_head(m, spelling, prefix)
     if config.head == "classifier":
-        _classifier(m, prefix)
+        _classifier(m, spelling, prefix)
     return m.outputs
 
 
-def _prefix(m: Mapper) -> str:
-    """`roberta.`, `bert.`, `mra.` or nothing: whatever stands before the word embeddings."""
-    tail = "embeddings.word_embeddings.weight"
-    found = [name[:-len(tail)] for name in m.checkpoint if name == tail or name.endswith("." + tail)]
-    if len(found) != 1:
-        raise ConvertError(f"{m.where}: {'missing tensor' if not found else 'more than one'} {tail}")
-    return found[0]
+def _spelling(m: Mapper) -> tuple:
+    """The spelling of the family that the checkpoint has, and what stands before its names: `roberta.`, `model.` or nothing."""
+    tails = {s.token for s in m.config.of.spellings}
+    found = [(s, name[:-len(s.token)]) for s in m.config.of.spellings for name in m.checkpoint if name == s.token or name.endswith("." + s.token)]
+    fits = [(s, p) for s, p in found if any(name.startswith(p + s.layer.format(0)) for name in m.checkpoint)] or found[:1]
+    if len(fits) != 1 or len({p for _, p in found}) > 1:
+        raise ConvertError(f"{m.where}: {'missing tensor' if not found else 'more than one'} {' or '.join(sorted(tails))}")
+    return fits[0]
 
 
-def _embeddings(m: Mapper, prefix: str, n_ctx: int) -> None:
+def _embeddings(m: Mapper, spelling: Spelling, prefix: str, n_ctx: int) -> None:
     c = m.config
-    m.take("token_embd.weight", f"{prefix}word_embeddings.weight", (c.n_vocab, c.n_embd))
+    m.take("token_embd.weight", prefix + spelling.token, (c.n_vocab, c.n_embd))
     if c.n_types:
-        m.take("token_types.weight", f"{prefix}token_type_embeddings.weight", (c.n_types, c.n_embd))
-    table = m.checked(f"{prefix}position_embeddings.weight", (c.n_pos_rows, c.n_embd))
+        m.take("token_types.weight", prefix + spelling.types, (c.n_types, c.n_embd))
+    if c.positions.n_rows:
+        table = m.checked(f"{prefix}embeddings.position_embeddings.weight", (c.positions.n_rows, c.n_embd))
 
-    def positions():
-        rows = table.read()[c.pos_offset:]
-        return np.resize(rows, (n_ctx, c.n_embd))  # repeats the rows from the first one on
+        def positions():
+            rows = table.read()[c.positions.offset:]
+            return np.resize(rows, (n_ctx, c.n_embd))  # repeats the rows from the first one on
 
-    m.outputs.append(Output("position_embd.weight", (n_ctx, c.n_embd), positions))
-    m.pair("token_embd_norm", f"{prefix}LayerNorm", c.n_embd, None)
+        m.outputs.append(Output("position_embd.weight", (n_ctx, c.n_embd), positions))
+    if spelling.norm:
+        m.part("", norm("token_embd_norm", spelling.norm, spelling.norm_bias), prefix)
 
 
-def _mlm_head(m: Mapper, prefix: str) -> None:
+def _mlm_head(m: Mapper, spelling: Spelling, prefix: str) -> None:
     c = m.config
-    if c.family in ("bert", "mra"):
-        dense, norm, bias, decoder = ("cls.predictions." + x for x in ("transform.dense", "transform.LayerNorm", "bias", "decoder"))
-    else:
-        dense, norm, bias, decoder = ("lm_head." + x for x in ("dense", "layer_norm", "bias", "decoder"))
-    if c.head != "mlm" and f"{dense}.weight" not in m.checkpoint:
+    if not spelling.mlm:
+        if c.head == "mlm":
+            raise ConvertError(f"{m.where}: the masked-language-model head of {c.architecture} is not supported")
         return
-    m.pair("mlm.dense", dense, c.n_embd, c.n_embd)
-    m.pair("mlm.norm", norm, c.n_embd, None)
+    dense_, norm_, bias, decoder = spelling.mlm
+    if c.head != "mlm" and not m.find(f"{dense_ or decoder}.weight"):
+        return
+    if c.head == "classifier" and spelling.cls[:1] == spelling.mlm[:1]:
+        return  # the classifier's own
+    if dense_:
+        m.part("", dense("mlm.dense", dense_, "n_embd", "n_embd", OPTIONAL if c.of.arch == "modern-bert" else ALWAYS), "")
+        m.part("", norm("mlm.norm", norm_, spelling.norm_bias), "")
     # the decoder's own bias is what is added; where it is tied to the other one it may be left out
-    m.take("mlm.output.bias", bias if c.tied and not m.find(f"{decoder}.bias") else f"{decoder}.bias", (c.n_vocab,))
+    source = bias if c.tied and not m.find(f"{decoder}.bias") else f"{decoder}.bias"
+    if m.find(source) or c.of.arch not in ("modern-bert", "eurobert"):
+        m.take("mlm.output.bias", source, (c.n_vocab,))
     if not m.find(f"{decoder}.weight"):
         if not c.tied:
             raise ConvertError(f"{m.where}: missing tensor {decoder}.weight (config.json says it is not tied)")
         return
     own = m.checked(f"{decoder}.weight", (c.n_vocab, c.n_embd))
-    shared = m.checked(f"{prefix}embeddings.word_embeddings.weight", (c.n_vocab, c.n_embd))
-    if not np.array_equal(own.read(), shared.read()):
+    shared = m.checked(prefix + spelling.token, (c.n_vocab, c.n_embd))
+    if not dense_ or not np.array_equal(own.read(), shared.read()):
         m.outputs.append(Output("mlm.output.weight", own.shape, own.read))
 
 
-def _classifier(m: Mapper, prefix: str) -> None:
+def _classifier(m: Mapper, spelling: Spelling, prefix: str) -> None:
     c = m.config
-    n_labels = len(c.labels)
-    if c.family == "bert":  # BERT's pooler is what RoBERTa calls classifier.dense: the same formula, so the same name
-        m.pair("cls", f"{prefix}pooler.dense", c.n_embd, c.n_embd)
-        m.pair("cls.output", "classifier", n_labels, c.n_embd)
-    else:
-        m.pair("cls", "classifier.dense", c.n_embd, c.n_embd)
-        m.pair("cls.output", "classifier.out_proj", n_labels, c.n_embd)
+    if not spelling.cls:
+        raise ConvertError(f"{m.where}: the classifier of {c.architecture} is not supported")
+    dense_, norm_, out = (name.format(prefix) for name in spelling.cls)
+    m.part("", dense("cls", dense_, "n_embd", "n_embd", OPTIONAL if c.of.arch == "modern-bert" else ALWAYS), "")
+    if norm_:
+        m.part("", norm("cls.norm", norm_, spelling.norm_bias), "")
+    m.take("cls.output.weight", f"{out}.weight", (len(c.labels), c.n_embd))
+    m.take("cls.output.bias", f"{out}.bias", (len(c.labels),))

@@ -34,6 +34,7 @@ class Vocab:
     unknown: int = -1                              # for what the model cannot spell
     max_word_chars: int = 100                      # bert
     trim_offsets: bool = False
+    whole_words: bool = False                      # gpt2: a word that is a token is that token, whatever the merges make of it
 
     @property
     def double_sep(self) -> bool:
@@ -98,10 +99,13 @@ def _special_ids(vocab: Vocab, folder: Path) -> None:
         if entries.get("split_special_tokens") is True:
             raise ConvertError(f"{folder / name}: split_special_tokens = True is not supported")
     ids = {text: i for i, text in vocab.pieces.items()}
+    for key, other in (("cls", "bos"), ("sep", "eos")):  # tokenizers of decoders have names for these two only
+        if texts[key] not in ids and texts.get(other) in ids:
+            texts[key] = texts[other]
     for key, text in texts.items():
         if text in ids:
             vocab.special[key] = ids[text]
-        elif key in ("cls", "sep", "unk", "pad"):
+        elif key in ("cls", "sep") or (key in ("unk", "pad") and vocab.model != "gpt2"):
             raise ConvertError(f"{folder}: the tokenizer has no {key} token {text!r}")
     vocab.special.setdefault("bos", vocab.special["cls"])
     vocab.special.setdefault("eos", vocab.special["sep"])

@@ -13,6 +13,7 @@ from .vocab import ADDED_ONLY, CONTROL, LSTRIP, MAX_ID, NORMALIZED, RSTRIP, SING
 MAX_U32 = 2**32 - 1
 FLAGS = (("lstrip", LSTRIP), ("rstrip", RSTRIP), ("single_word", SINGLE_WORD), ("normalized", NORMALIZED), ("special", SPECIAL))
 SPACES = {"Regex": " {2,}"}
+LLAMA_3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 CLASS_SPLITS = {"WhitespaceSplit": "whitespace", "Whitespace": "words", "BertPreTokenizer": "bert"}
 FORMS = {"NFC": "nfc", "NFD": "nfd", "NFKC": "nfkc", "NFKD": "nfkd", "Lowercase": "lowercase", "StripAccents": "strip_m"}
 
@@ -106,7 +107,7 @@ def _bpe(model: Node) -> Vocab:
     model.only("dropout", None, 0.0)
     for key in ("continuing_subword_prefix", "end_of_word_suffix"):
         model.only(key, None, "")
-    model.only("ignore_merges", False)
+    whole_words = model.bool("ignore_merges")
     unknown = _unknown(model, pieces)
     if set(byte_symbols()) <= set(pieces.values()):  # nothing is unknown then
         unknown = -1
@@ -116,7 +117,7 @@ def _bpe(model: Node) -> Vocab:
     merges = [m if isinstance(m, str) else f"{m[0]} {m[1]}" for m in model.list("merges")]
     if any(m.count(" ") != 1 for m in merges):
         raise ConvertError("a merge is not a pair")
-    return Vocab("gpt2", "roberta-bpe", pieces, merges=merges, unknown=unknown)
+    return Vocab("gpt2", "roberta-bpe", pieces, merges=merges, unknown=unknown, whole_words=whole_words)
 
 
 def _unigram(model: Node) -> Vocab:
@@ -213,6 +214,12 @@ def _pre_tokenizer(vocab: Vocab, step: Node) -> None:
     elif kind == "ByteLevel":
         step.bool("trim_offsets", True)  # the post-processor's is what counts
         vocab.split.append(("byte_words" if step.bool("use_regex", True) else "bytes") + "_prefix" * step.bool("add_prefix_space", True))
+    elif kind == "Split":
+        pattern, behavior = step.take("pattern"), step.take("behavior")
+        if pattern != {"Regex": LLAMA_3} or behavior != "Isolated" or step.bool("invert"):
+            raise ConvertError(f"pre-tokenizer Split by {shown(pattern)} at {step.path} is not supported")
+        vocab.split.append("llama3")
+        vocab.pre = "llama-bpe"
     elif kind == "Metaspace":
         _metaspace(vocab, step)
     else:

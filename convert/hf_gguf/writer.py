@@ -57,9 +57,10 @@ def write_gguf(path: Path, meta: dict, outputs: list[Output], type_: str, progre
 
 
 def _write(path: Path, meta: dict, outputs: list[Output], type_: str, progress) -> None:
-    writer = gguf.GGUFWriter(path, "bert")
+    writer = gguf.GGUFWriter(path, meta["general.architecture"])
     for key, value in meta.items():
-        _add(writer, key, value)
+        if key != "general.architecture":
+            _add(writer, key, value)
     types, sizes = [], []
     for output in outputs:
         dtype = storage_type(output, type_)

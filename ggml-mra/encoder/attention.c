@@ -47,6 +47,7 @@ static bool refines_all(const struct mra_attn_params * attn, int n) {
 
 bool mra_attention_is_exact(const struct mra_model * m, const struct mra_context_params * p, int n) {
     const struct mra_attn_params attn = mra_attention_approximate(m, p);
+    if (m->arch.position == MRA_POSITION_ALIBI) return true; // nothing else takes the distance from the scores
     if (p->attention == MRA_ATTENTION_EXACT || attn.frame == MRA_FRAME_EXACT || refines_all(&attn, n)) return true;
     if (p->attention == MRA_ATTENTION_MRA || m->info.has_mra) return false;
     return n <= MRA_AUTO_EXACT || mra_attn_work(&attn, n, n) >= 1;

@@ -1,5 +1,7 @@
-// x = norm(token + position + type); per layer: x = norm(x + out(attention(x))), x = norm(x + down(act(up(x)))); then
-// the head. Tokens of all sequences lie end to end: no padding, and no tensor that grows with the square of a length.
+// x = norm(token + position + type); per layer x = norm(x + out(attention(x))), x = norm(x + ffn(x)), or with the norms
+// before attention and feed-forward x = x + out(attention(norm(x))), x = x + ffn(norm(x)); then the head. ffn(x) =
+// down(act(up(x))), or down(act(gate(x))*up(x)). Tokens of all sequences lie end to end: no padding, and no tensor that
+// grows with the square of a length.
 #include "graph.h"
 
 struct builder {
@@ -8,6 +10,13 @@ struct builder {
     const struct mra_graph_shape * s;
     struct mra_graph * g;
     struct mra_error * err;
+    struct ggml_tensor * turns[2]; // tables of RoPE: of layers without a window, of those with one; NULL: not used yet
+};
+
+// q, k or v of all tokens: n_head heads side by side in each row of x, from channel `at` on
+struct heads {
+    struct ggml_tensor * x;
+    int64_t at, n_head;
 };
 
 enum mra_part mra_graph_part(const struct mra_graph * g, const struct ggml_tensor * t) {
@@ -33,9 +42,13 @@ static struct ggml_tensor * input(struct builder * b, int n) {
 }
 
 static struct ggml_tensor * norm(struct builder * b, struct mra_norm l, struct ggml_tensor * x) {
-    if (!x) return NULL;
-    if (b->s->dense) return ggml_mra_norm(b->ctx, x, l.w, l.b, b->m->eps, b->err);
-    return ggml_add(b->ctx, ggml_mul(b->ctx, ggml_norm(b->ctx, x, b->m->eps), l.w), l.b);
+    if (!x || !l.w) return x;
+    const float eps = b->m->arch.eps;
+    if (b->s->dense)
+        return b->m->arch.rms ? ggml_mra_rms_norm(b->ctx, x, l.w, eps, b->err)
+                              : ggml_mra_norm(b->ctx, x, l.w, l.b, eps, b->err);
+    x = ggml_mul(b->ctx, b->m->arch.rms ? ggml_rms_norm(b->ctx, x, eps) : ggml_norm(b->ctx, x, eps), l.w);
+    return l.b ? ggml_add(b->ctx, x, l.b) : x;
 }
 
 static struct ggml_tensor * activate(struct builder * b, enum mra_act act, struct ggml_tensor * x) {
@@ -69,79 +82,171 @@ static struct ggml_tensor * linear(
 
 static struct ggml_tensor * embeddings(struct builder * b) {
     struct ggml_tensor * x = ggml_get_rows(b->ctx, b->m->token_embd, b->g->ids);
-    x = ggml_add(b->ctx, x, ggml_get_rows(b->ctx, b->m->position_embd, b->g->positions));
+    if (b->m->position_embd) x = ggml_add(b->ctx, x, ggml_get_rows(b->ctx, b->m->position_embd, b->g->positions));
     if (b->g->types) x = ggml_add(b->ctx, x, ggml_get_rows(b->ctx, b->m->token_types, b->g->types));
     return end_part(b, norm(b, b->m->embd_norm, x), MRA_PART_EMBED);
 }
 
-// tokens [first, first + n) of x [n_embd or 3 n_embd, n_tokens] as heads [d, n, n_head]; part: 0, or q, k, v of a fused
-// tensor
-static struct ggml_tensor * heads(struct builder * b, struct ggml_tensor * x, int part, int64_t first, int64_t n) {
-    const int64_t n_head = b->m->info.n_head, d = b->m->info.n_embd / n_head;
+static int head_size(const struct builder * b) { return b->m->info.n_embd / b->m->info.n_head; }
+
+// tokens [first, first + n) as [d, n, n_head]
+static struct ggml_tensor * heads_of(struct builder * b, struct heads h, int64_t first, int64_t n) {
+    const int64_t d = head_size(b);
     struct ggml_tensor * v = ggml_view_3d(
-        b->ctx, x, d, n_head, n, d * sizeof(float), x->nb[1], first * x->nb[1] + part * n_head * d * sizeof(float));
+        b->ctx, h.x, d, h.n_head, n, d * sizeof(float), h.x->nb[1], first * h.x->nb[1] + h.at * sizeof(float));
     return ggml_permute(b->ctx, v, 0, 2, 1, 3);
+}
+
+// q, k and v of all tokens, in one tensor or in three
+static bool project(struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct heads h[3]) {
+    const struct mra_dense each[3] = { l->q, l->k, l->v };
+    const int64_t n_q = b->m->info.n_embd, n_kv = (int64_t) head_size(b) * b->m->n_head_kv;
+    struct ggml_tensor * y = NULL;
+    if (!x) return false;
+    if (l->qkv.w) y = linear(b, l->qkv, x, MRA_ACT_NONE, NULL);
+    else if (b->s->dense && x->ne[0] % 32 == 0)
+        y = ggml_mra_linear(b->ctx, x, each, 3, false, NULL, b->s->attn.n_threads, b->err);
+    else {
+        for (int i = 0; i < 3; i++)
+            ggml_build_forward_expand(b->g->gf, h[i].x = linear(b, each[i], x, MRA_ACT_NONE, NULL));
+    }
+    for (int i = 0; i < 3; i++) {
+        const bool fused = l->qkv.w || (b->s->dense && x->ne[0] % 32 == 0);
+        if (fused) h[i].x = y;
+        h[i].at = !fused || i == 0 ? 0 : n_q + (i - 1) * n_kv;
+        h[i].n_head = i ? b->m->n_head_kv : b->m->info.n_head;
+    }
+    return h[2].x != NULL;
+}
+
+// norms of q and k, each over all of its heads
+static bool norm_heads(struct builder * b, const struct mra_layer * l, struct heads h[3]) {
+    const struct mra_norm norms[2] = { l->q_norm, l->k_norm };
+    for (int i = 0; i < 2; i++) {
+        if (!norms[i].w) continue;
+        const int64_t n = h[i].n_head * head_size(b);
+        struct ggml_tensor * x = ggml_view_2d(
+            b->ctx, h[i].x, n, b->s->n_tokens, h[i].x->nb[1], h[i].at * sizeof(float));
+        h[i].x = norm(b, norms[i], b->s->dense ? x : ggml_cont(b->ctx, x));
+        h[i].at = 0;
+        if (!h[i].x) return false;
+    }
+    return true;
+}
+
+// the table of a layer's RoPE
+static struct ggml_tensor * turns_of(struct builder * b, const struct mra_layer * l) {
+    const struct mra_arch * a = &b->m->arch;
+    struct ggml_tensor ** t = &b->turns[!mra_layer_is_global(l)];
+    if (!*t)
+        *t = ggml_mra_rope_table(b->ctx, b->g->positions, a->n_rot,
+            mra_layer_is_global(l) ? a->rope_base : a->rope_base_local, a->rope_scale, b->err);
+    return *t;
+}
+
+// RoPE of q and k: in place where they are side by side in memory of the CPU
+static bool turn_heads(struct builder * b, const struct mra_layer * l, struct heads h[3]) {
+    const struct mra_arch * a = &b->m->arch;
+    const int d = head_size(b);
+    if (a->position != MRA_POSITION_ROPE) return true;
+    const float base = mra_layer_is_global(l) ? a->rope_base : a->rope_base_local;
+    if (b->s->dense && h[0].x == h[1].x) {
+        struct ggml_tensor * y = ggml_mra_rope(
+            b->ctx, h[0].x, turns_of(b, l), d, (int) (h[0].n_head + h[1].n_head), a->interleaved, b->err);
+        h[0].x = h[1].x = h[2].x = y;
+        return y != NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct ggml_tensor * x = ggml_view_3d(
+            b->ctx, h[i].x, d, h[i].n_head, b->s->n_tokens, d * sizeof(float), h[i].x->nb[1], h[i].at * sizeof(float));
+        x = ggml_rope_ext(b->ctx, x, b->g->positions, NULL, a->n_rot,
+            a->interleaved ? GGML_ROPE_TYPE_NORMAL : GGML_ROPE_TYPE_NEOX, 0, base, a->rope_scale, 0, 1, 0, 0);
+        h[i].x = ggml_reshape_2d(b->ctx, x, d * h[i].n_head, b->s->n_tokens);
+        h[i].at = 0;
+        ggml_build_forward_expand(b->g->gf, h[i].x);
+    }
+    return true;
 }
 
 // Frames of square cells, sequence by sequence. The result of each takes the place of its queries, so nothing is
 // joined.
-static struct ggml_tensor * attend_each(struct builder * b, struct ggml_tensor * qkv[3], const int part[3]) {
+static struct ggml_tensor * attend_each(struct builder * b, struct heads h[3]) {
     const int64_t n_embd = b->m->info.n_embd;
-    struct ggml_tensor * to = qkv[0];
+    const bool shared[2] = { h[1].x == h[0].x, h[2].x == h[0].x };
     for (int i = 0; i < b->s->n_seq; i++) {
         const int64_t first = b->s->starts[i], n = b->s->starts[i + 1] - first;
-        struct ggml_tensor * q = heads(b, to, part[0], first, n);
-        struct ggml_tensor * k = heads(b, qkv[1] == qkv[0] ? to : qkv[1], part[1], first, n);
-        struct ggml_tensor * v = heads(b, qkv[2] == qkv[0] ? to : qkv[2], part[2], first, n);
-        struct ggml_tensor * o = ggml_mra_attn(b->ctx, q, k, v, NULL, &b->s->attn, b->err);
+        struct ggml_tensor * o = ggml_mra_attn(b->ctx, heads_of(b, h[0], first, n), heads_of(b, h[1], first, n),
+            heads_of(b, h[2], first, n), NULL, &b->s->attn, b->err);
         if (!o) return NULL;
         o = ggml_reshape_2d(b->ctx, o, n_embd, n);
         if (b->s->n_seq == 1) return o;
-        to = ggml_set_2d_inplace(b->ctx, to, o, to->nb[1], first * to->nb[1]);
+        struct ggml_tensor * to = ggml_set_2d_inplace(b->ctx, h[0].x, o, h[0].x->nb[1], first * h[0].x->nb[1]);
         ggml_build_forward_expand(b->g->gf, to);
+        h[0].x = to;
+        for (int t = 0; t < 2; t++)
+            if (shared[t]) h[t + 1].x = to;
     }
+    struct ggml_tensor * to = h[0].x;
     return to->ne[0] == n_embd ? to : ggml_view_2d(b->ctx, to, n_embd, b->s->n_tokens, to->nb[1], 0);
 }
 
-// q, k and v of all tokens: parts of one tensor, or three
-static bool project(
-    struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * qkv[3], int part[3]) {
-    const struct mra_dense each[3] = { l->q, l->k, l->v };
-    if (l->qkv.w) {
-        qkv[0] = qkv[1] = qkv[2] = linear(b, l->qkv, x, MRA_ACT_NONE, NULL);
-    } else if (b->s->dense && x->ne[0] % 32 == 0) {
-        qkv[0] = qkv[1] = qkv[2] = ggml_mra_linear(b->ctx, x, each, 3, false, NULL, b->s->attn.n_threads, b->err);
-    } else {
-        for (int i = 0; i < 3; i++)
-            ggml_build_forward_expand(b->g->gf, qkv[i] = linear(b, each[i], x, MRA_ACT_NONE, NULL));
-    }
-    for (int i = 0; i < 3; i++) part[i] = qkv[1] == qkv[0] ? i : 0;
-    return qkv[2] != NULL;
+// -> [n_embd, n_tokens]
+static struct ggml_tensor * attend(struct builder * b, const struct mra_layer * l, struct heads h[3]) {
+    const struct mra_graph_shape * s = b->s;
+    const bool near = !mra_layer_is_global(l) || b->m->arch.position == MRA_POSITION_ALIBI;
+    if (!near && s->attn.frame == MRA_FRAME_SQUARE) return attend_each(b, h);
+    struct ggml_tensor *t[3], *o;
+    for (int i = 0; i < 3; i++) t[i] = heads_of(b, h[i], 0, s->n_tokens);
+    if (near) {
+        const struct mra_window_params p = {
+            .window = l->window, .max_bias = b->m->arch.max_bias, .scale = s->attn.scale, .n_threads = s->attn.n_threads
+        };
+        o = ggml_mra_window_attn(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &p, b->err);
+    } else o = ggml_mra_attn_packed(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &s->attn, b->err);
+    return o ? ggml_reshape_2d(b->ctx, o, b->m->info.n_embd, s->n_tokens) : NULL;
 }
 
 // -> [n_embd, n_tokens]
 static struct ggml_tensor * attention(struct builder * b, const struct mra_layer * l, struct ggml_tensor * x) {
-    struct ggml_tensor * qkv[3];
-    int part[3];
-    if (!project(b, l, x, qkv, part)) return NULL;
-    end_part(b, qkv[2], MRA_PART_QKV);
-    struct ggml_tensor * o;
-    if (b->s->attn.frame == MRA_FRAME_SQUARE) {
-        o = attend_each(b, qkv, part);
-    } else {
-        struct ggml_tensor * h[3];
-        for (int i = 0; i < 3; i++) h[i] = heads(b, qkv[i], part[i], 0, b->s->n_tokens);
-        o = ggml_mra_attn_packed(b->ctx, h[0], h[1], h[2], b->g->starts, b->s->max_len, &b->s->attn, b->err);
-        if (o) o = ggml_reshape_2d(b->ctx, o, b->m->info.n_embd, b->s->n_tokens);
+    struct heads h[3];
+    if (b->m->arch.pre_norm) x = norm(b, l->attn_norm, x);
+    if (!project(b, l, x, h) || !norm_heads(b, l, h) || !turn_heads(b, l, h)) return NULL;
+    for (int i = 0; i < 3; i++) ggml_build_forward_expand(b->g->gf, h[i].x);
+    end_part(b, h[2].x, MRA_PART_QKV);
+    return end_part(b, attend(b, l, h), MRA_PART_ATTENTION);
+}
+
+// act(up(x)), or act(gate(x))*up(x)
+static struct ggml_tensor * inner(struct builder * b, const struct mra_layer * l, struct ggml_tensor * x) {
+    static const enum mra_glu ours[] = { [MRA_ACT_GELU] = MRA_GLU_GELU,
+        [MRA_ACT_GELU_TANH] = MRA_GLU_GELU_TANH,
+        [MRA_ACT_RELU] = MRA_GLU_RELU,
+        [MRA_ACT_SILU] = MRA_GLU_SILU };
+    static const enum ggml_glu_op of_ggml[] = { [MRA_ACT_GELU] = GGML_GLU_OP_GEGLU_ERF,
+        [MRA_ACT_GELU_TANH] = GGML_GLU_OP_GEGLU,
+        [MRA_ACT_RELU] = GGML_GLU_OP_REGLU,
+        [MRA_ACT_SILU] = GGML_GLU_OP_SWIGLU };
+    const enum mra_act act = b->m->arch.act;
+    if (!b->m->arch.gated) return linear(b, l->up, x, act, NULL);
+    if (!x) return NULL;
+    const struct mra_dense w[2] = { l->gate.w ? l->gate : l->up, l->up };
+    if (b->s->dense && x->ne[0] % 32 == 0) {
+        x = ggml_mra_linear(b->ctx, x, w, l->gate.w ? 2 : 1, false, NULL, b->s->attn.n_threads, b->err);
+        return x ? ggml_mra_glu(b->ctx, x, ours[act], b->err) : NULL;
     }
-    return o ? end_part(b, o, MRA_PART_ATTENTION) : NULL;
+    struct ggml_tensor * y = linear(b, w[0], x, MRA_ACT_NONE, NULL);
+    return l->gate.w ? ggml_glu_split(b->ctx, y, linear(b, l->up, x, MRA_ACT_NONE, NULL), of_ggml[act])
+                     : ggml_glu(b->ctx, y, of_ggml[act], false);
 }
 
 // what follows the attention o, row by row: [n_embd, n] -> [n_embd, n]
 static struct ggml_tensor * feed_forward(
     struct builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * o) {
-    x = norm(b, l->attn_norm, linear(b, l->out, o, MRA_ACT_NONE, x));
-    return norm(b, l->out_norm, linear(b, l->down, linear(b, l->up, x, b->m->act, NULL), MRA_ACT_NONE, x));
+    struct ggml_tensor * y = linear(b, l->out, o, MRA_ACT_NONE, x);
+    if (b->m->arch.pre_norm) return linear(b, l->down, inner(b, l, norm(b, l->ffn_norm, y)), MRA_ACT_NONE, y);
+    y = norm(b, l->attn_norm, y);
+    if (y && l->attn_norm_2.w) y = norm(b, l->attn_norm_2, ggml_add(b->ctx, y, x));
+    return norm(b, l->ffn_norm, linear(b, l->down, inner(b, l, y), MRA_ACT_NONE, y));
 }
 
 static struct ggml_tensor * rows_of(struct builder * b, struct ggml_tensor * x, int64_t first, int64_t n) {
@@ -169,7 +274,7 @@ static struct ggml_tensor * head(struct builder * b, struct ggml_tensor * x) {
     switch (b->s->head) {
         case MRA_HEAD_NONE: return x;
         case MRA_HEAD_CLASS:
-            if (m->cls.w) x = linear(b, m->cls, x, m->cls_act, NULL);
+            if (m->cls.w) x = norm(b, m->cls_norm, linear(b, m->cls, x, m->arch.cls_act, NULL));
             return m->cls_out.w ? linear(b, m->cls_out, x, MRA_ACT_NONE, NULL) : x;
         case MRA_HEAD_MLM:
             x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));
@@ -180,10 +285,11 @@ static struct ggml_tensor * head(struct builder * b, struct ggml_tensor * x) {
 
 // Upper bounds of what the functions above add to a graph, tensors of the model included; views count as nodes.
 enum {
-    MAX_PER_GRAPH = 64,     // inputs, embeddings, the rows that are wanted, and the head with its weights
-    MAX_LAYER_WEIGHTS = 18, // six dense layers and two norms have 16 tensors
-    MAX_PER_LAYER = 16,     // q, k, v as three products with their biases, and the views of their heads
-    MAX_PER_FFN_STEP = 24,  // two views, three dense layers of up to four nodes, two norms of three, and the set_2d
+    MAX_PER_GRAPH =
+        72, // inputs, embeddings, tables, the rows that are wanted, the last norm, the head with its weights
+    MAX_LAYER_WEIGHTS = 24, // seven dense layers and five norms
+    MAX_PER_LAYER = 40,     // a norm, q, k, v as three products with biases, norms and turns, the views of their heads
+    MAX_PER_FFN_STEP = 36, // two views, four dense layers of up to four nodes, a gate, three norms of three, the set_2d
     MAX_PER_ATTENTION = 12, // views, reshape and set_2d around a call of ggml_mra_attn ...
     MAX_PER_LEVEL = 12,     // ... and per level of its frame: pools, scores, lists and states
     ENDS_PER_LAYER = 3,     // QKV, attention, feed-forward
@@ -198,17 +304,19 @@ size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape *
         (MAX_LAYER_WEIGHTS + MAX_PER_LAYER + n_ffn_steps * MAX_PER_FFN_STEP + n_calls * per_call);
 }
 
-size_t mra_graph_max_ends(const struct mra_model * m) { return (size_t) m->info.n_layer * ENDS_PER_LAYER + 2; }
+size_t mra_graph_max_ends(const struct mra_model * m) { return (size_t) m->info.n_layer * ENDS_PER_LAYER + 3; }
 
 enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
     const struct mra_graph_shape * s, struct mra_error * err) {
     struct mra_error e = { 0 };
-    struct builder b = { ctx, m, s, g, &e };
+    struct builder b = { ctx, m, s, g, &e, { NULL } };
+    bool starts = s->attn.frame != MRA_FRAME_SQUARE || m->arch.position == MRA_POSITION_ALIBI;
+    for (int i = 0; i < m->info.n_layer; i++) starts |= !mra_layer_is_global(&m->layers[i]);
     *g = (struct mra_graph) { .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false), .ends = g->ends };
     g->ids = input(&b, s->n_tokens);
-    g->positions = input(&b, s->n_tokens);
+    if (m->arch.position != MRA_POSITION_ALIBI) g->positions = input(&b, s->n_tokens);
     if (m->token_types) g->types = input(&b, s->n_tokens);
-    if (s->attn.frame != MRA_FRAME_SQUARE) g->starts = input(&b, s->n_seq + 1);
+    if (starts) g->starts = input(&b, s->n_seq + 1);
     if (s->n_rows > 0) g->rows = input(&b, s->n_rows);
 
     struct ggml_tensor * x = embeddings(&b);
@@ -221,6 +329,7 @@ enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx,
         }
         x = end_part(&b, feed_forward_all(&b, &m->layers[i], x, o), MRA_PART_FFN);
     }
+    if (m->out_norm.w) x = end_part(&b, norm(&b, m->out_norm, x), MRA_PART_FFN);
     if (x && s->head != MRA_HEAD_NONE) x = end_part(&b, head(&b, x), MRA_PART_HEAD);
     if (!x) return mra_fail(err, e.code, "%s", e.msg);
     ggml_set_output(x);

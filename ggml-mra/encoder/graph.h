@@ -26,7 +26,7 @@ struct mra_graph {
     struct mra_part_end * ends; // [n_ends] in the order of the nodes
     int n_ends;
     // inputs, to be filled once the graph is allocated
-    struct ggml_tensor *ids, *positions; // I32 [n_tokens]
+    struct ggml_tensor *ids, *positions; // I32 [n_tokens]; positions NULL: not used
     struct ggml_tensor * types;          // I32 [n_tokens], NULL: the model has no token types
     struct ggml_tensor * starts;         // I32 [n_seq + 1]; NULL: not used
     struct ggml_tensor * rows;           // I32 [n_rows]; NULL: all

@@ -1,4 +1,4 @@
-// A loaded model: sizes, weights and tokenizer. Constant after loading.
+// A loaded model: what its layers compute, sizes, weights and tokenizer. Constant after loading.
 #pragma once
 
 #include "gguf-file.h"
@@ -8,28 +8,60 @@
 
 enum mra_act { MRA_ACT_NONE, MRA_ACT_GELU, MRA_ACT_GELU_TANH, MRA_ACT_RELU, MRA_ACT_SILU, MRA_ACT_TANH };
 
+enum mra_position_kind {
+    MRA_POSITION_LEARNT, // a row for each, added to the token's
+    MRA_POSITION_ROPE,   // q and k turned
+    MRA_POSITION_ALIBI,  // a slope for each head, times the distance, taken from the score
+};
+
+// What the layers of an architecture compute: a row of the table in arch.c, then what the file says otherwise.
+struct mra_arch {
+    const char * name; // general.architecture; its keys begin with it
+    enum mra_position_kind position;
+    bool interleaved;      // RoPE: channels 2c and 2c + 1 are a pair, else c and n_rot/2 + c
+    bool pre_norm;         // norms stand before attention and feed-forward, else behind
+    bool rms;              // norms do not subtract the mean
+    bool norm_bias;        // norms have biases; otherwise they may
+    bool no_embd_norm;     // no norm behind the embeddings
+    bool gated;            // feed-forward: down(act(gate(x))*up(x)), gate a tensor or the first half of up; else plain
+    const char * out_norm; // tensor of the norm behind the last layer, NULL: none
+    enum mra_act act, cls_act;
+    float eps;                        // of norms
+    float rope_base, rope_base_local; // local: of layers with a window
+    float rope_scale;                 // of positions
+    int n_rot;                        // channels of a head that turn
+    float max_bias;                   // ALiBi
+    int window, pattern; // largest distance in a layer with a window, 0: none has one; every pattern-th has none
+};
+
 struct mra_norm {
-    struct ggml_tensor *w, *b;
+    struct ggml_tensor *w, *b; // b may be NULL; w NULL: no norm
 };
 
 struct mra_layer {
     struct mra_dense qkv; // fused, else w is NULL and
     struct mra_dense q, k, v;
+    struct mra_norm q_norm, k_norm; // over all heads; w NULL: none
     struct mra_dense out;
-    struct mra_norm attn_norm;
-    struct mra_dense up, down;
-    struct mra_norm out_norm;
+    struct mra_norm attn_norm;       // before attention if pre_norm (the first layer may have none), else behind
+    struct mra_norm attn_norm_2;     // of norm(x + attention's norm), where w is not NULL
+    struct mra_dense gate, up, down; // gate.w NULL: plain, or fused in up
+    struct mra_norm ffn_norm;        // before feed-forward if pre_norm, else behind
+    int window;                      // largest distance a token sees; -1: all
 };
 
 struct mra_model {
     struct mra_model_info info;
-    float eps;
-    enum mra_act act, mlm_act, cls_act;
+    struct mra_arch arch;
+    int n_head_kv;
+    enum mra_act mlm_act;
+    enum mra_pooling cls_pooling; // what the classifier sees
 
-    struct ggml_tensor *token_embd, *token_types, *position_embd; // token_types may be NULL
-    struct mra_norm embd_norm;
+    struct ggml_tensor *token_embd, *token_types, *position_embd; // token_types may be NULL; position_embd: if learnt
+    struct mra_norm embd_norm, out_norm;
     struct mra_layer * layers;           // [n_layer]
     struct mra_dense cls, cls_out;       // w NULL: not there
+    struct mra_norm cls_norm;            // between them
     struct mra_dense mlm_dense, mlm_out; // mlm_out.w: token_embd where it is tied
     struct mra_norm mlm_norm;
 
@@ -42,6 +74,9 @@ struct mra_model {
     ggml_backend_dev_t dev;
     ggml_backend_buffer_t buffer; // the weights
 };
+
+// does layer i see all tokens?
+static inline bool mra_layer_is_global(const struct mra_layer * l) { return l->window < 0; }
 
 // vocab.c: the tokenizer a file describes. *n_vocab: its number of tokens.
 struct mra_tokenizer * mra_tokenizer_from_gguf(const struct mra_gguf * f, int64_t * n_vocab, struct mra_error * err);

@@ -1,12 +1,7 @@
-// Byte-level BPE (GPT-2, RoBERTa). A text is cut into words by
-//     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-// and within a word, join the two neighbours whose merge ranks best until none can be joined.
+// Byte-level BPE: within a word, join the two neighbours whose merge ranks best until none can be joined.
 #include "tokenizer-impl.h"
 
 #include <string.h>
-#include <utf8proc.h>
-
-enum char_class { CLASS_OTHER, CLASS_LETTER, CLASS_NUMBER, CLASS_SPACE };
 
 struct symbol {
     int32_t id; // -1: joined with the one before
@@ -166,8 +161,20 @@ static bool emit_symbol(
     return mra_emit(w->list, id, begin, end);
 }
 
+// the token that a word is as a whole, -1: none
+static int32_t find_word(const struct mra_tokenizer * tok, const char * s, size_t n) {
+    char spelled[512];
+    size_t len = 0;
+
+    if (n > sizeof(spelled) / 4) { return -1; } // no token is that long
+    for (size_t i = 0; i < n; i++) { len += (size_t) mra_utf8_encode(byte_to_char((uint8_t) s[i]), spelled + len); }
+    return mra_trie_find(&tok->trie, spelled, len);
+}
+
 bool mra_bpe_word(struct mra_work * w, const struct mra_view * v, size_t begin, size_t end) {
     const size_t n = end - begin;
+    const int32_t whole = w->tok->whole_words ? find_word(w->tok, v->s + begin, n) : -1;
+    if (whole >= 0) { return emit_symbol(w, v, begin, end, end, whole); }
     struct heap h = { .tok = w->tok };
     int32_t n_symbols = 0;
 
@@ -195,57 +202,6 @@ bool mra_bpe_word(struct mra_work * w, const struct mra_view * v, size_t begin, 
         if (!emit_symbol(w, v, begin + (size_t) sym->begin, begin + (size_t) sym->end, end, sym->id)) { return false; }
     }
     return true;
-}
-
-static enum char_class classify(const char * s, size_t n, size_t * len) {
-    const uint8_t c = (uint8_t) s[0];
-    int32_t cp;
-
-    if (c < 0x80) {
-        *len = 1;
-        return (c | 0x20) >= 'a' && (c | 0x20) <= 'z' ? CLASS_LETTER
-            : c >= '0' && c <= '9'                    ? CLASS_NUMBER
-            : mra_is_space(c)                         ? CLASS_SPACE
-                                                      : CLASS_OTHER;
-    }
-    *len = (size_t) mra_utf8_decode(s, n, &cp);
-    if (mra_is_space(cp)) { return CLASS_SPACE; }
-    const utf8proc_category_t cat = utf8proc_category(cp);
-    return cat >= UTF8PROC_CATEGORY_LU && cat <= UTF8PROC_CATEGORY_LO ? CLASS_LETTER
-        : cat >= UTF8PROC_CATEGORY_ND && cat <= UTF8PROC_CATEGORY_NO  ? CLASS_NUMBER
-                                                                      : CLASS_OTHER;
-}
-
-static size_t match_contraction(const char * s, size_t n) {
-    static const char * const ends[] = { "s", "t", "re", "ve", "m", "ll", "d" };
-
-    for (size_t k = 0; s[0] == '\'' && k < sizeof(ends) / sizeof(ends[0]); k++) {
-        const size_t len = strlen(ends[k]);
-        if (n > len && memcmp(s + 1, ends[k], len) == 0) { return len + 1; }
-    }
-    return 0;
-}
-
-size_t mra_bpe_match(const char * s, size_t n) {
-    size_t len = 0;
-    size_t i = match_contraction(s, n);
-    size_t last = 0;
-    const enum char_class c = classify(s, n, &len);
-
-    if (i) { return i; }
-    if (c != CLASS_SPACE || (s[0] == ' ' && n > 1 && classify(s + 1, n - 1, &len) != CLASS_SPACE)) {
-        i = c == CLASS_SPACE ? 1 : 0;
-        const enum char_class cw = classify(s + i, n - i, &len);
-        do { i += len; } while (i < n && classify(s + i, n - i, &len) == cw);
-        return i;
-    }
-    // white space; its last character belongs to the word that follows
-    len = c == CLASS_SPACE && s[0] == ' ' ? 1 : len;
-    do {
-        last = i;
-        i += len;
-    } while (i < n && classify(s + i, n - i, &len) == CLASS_SPACE);
-    return i < n && last > 0 ? last : i;
 }
 
 size_t mra_bpe_text(const char * token, size_t len, char * buf, size_t size) {

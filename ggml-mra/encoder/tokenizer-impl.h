@@ -46,6 +46,7 @@ struct mra_tokenizer {
     struct mra_parts single, pair;
     int32_t unk; // -1: none
     bool trim_offsets;
+    bool whole_words;
 
     int32_t byte_id[256];      // BPE; -1: not in the vocabulary
     struct mra_merge * merges; // BPE: open addressing, a power of two of slots
@@ -140,7 +141,8 @@ bool mra_added_run(struct mra_work * w, const char * s, size_t n);
 enum mra_status mra_bpe_init(struct mra_tokenizer * tok, const struct mra_vocab * vocab, struct mra_error * err);
 bool mra_bpe_word(struct mra_work * w, const struct mra_view * v, size_t begin, size_t end);
 size_t mra_bpe_text(const char * token, size_t len, char * buf, size_t size);
-size_t mra_bpe_match(const char * s, size_t n); // the length of the word at the start of s, n > 0
+size_t mra_bpe_match(const char * s, size_t n);    // the length of the word at the start of s, n > 0
+size_t mra_llama3_match(const char * s, size_t n); // the same by Llama 3's pattern
 
 enum mra_status mra_wordpiece_init(struct mra_tokenizer * tok, const struct mra_vocab * vocab, struct mra_error * err);
 bool mra_wordpiece_word(struct mra_work * w, const struct mra_view * v, size_t begin, size_t end);

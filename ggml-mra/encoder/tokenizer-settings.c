@@ -27,6 +27,7 @@ static const char * const split_names[MRA_SPLIT_COUNT] = {
     [MRA_SPLIT_PUNCTUATION] = "punctuation",
     [MRA_SPLIT_DIGITS] = "digits",
     [MRA_SPLIT_DIGIT_RUNS] = "digit_runs",
+    [MRA_SPLIT_LLAMA3] = "llama3",
     [MRA_SPLIT_BYTES] = "bytes",
     [MRA_SPLIT_BYTES_PREFIX] = "bytes_prefix",
     [MRA_SPLIT_BYTE_WORDS] = "byte_words",
@@ -159,6 +160,7 @@ static enum mra_status take_settings(
     tok->unk = s->unk < 0 ? -1 : s->unk;
     tok->max_word_chars = s->max_word_chars;
     tok->trim_offsets = s->trim_offsets;
+    tok->whole_words = s->whole_words;
     st = copy_added(tok, s->added, s->n_added, err);
     if (!st) { st = check_steps(tok, err); }
     if (!st) { st = copy_template(tok, &tok->single, &s->single, 1, err); }
@@ -173,6 +175,7 @@ static size_t usual_normalize(const struct mra_vocab * v, int32_t * steps) {
     size_t n = 0;
 
     if (v->kind == MRA_VOCAB_UNIGRAM && v->n_charsmap) { steps[n++] = MRA_NORMALIZE_CHARSMAP; }
+    if (v->kind == MRA_VOCAB_BPE && v->pre == MRA_BPE_MODERN_BERT) { steps[n++] = MRA_NORMALIZE_NFC; }
     if (v->kind != MRA_VOCAB_WORDPIECE) { return n; }
     steps[n++] = MRA_NORMALIZE_CLEAN;
     if (v->split_cjk) { steps[n++] = MRA_NORMALIZE_CJK; }
@@ -187,6 +190,11 @@ static size_t usual_normalize(const struct mra_vocab * v, int32_t * steps) {
 static size_t usual_split(const struct mra_vocab * v, int32_t * steps) {
     size_t n = 0;
 
+    if (v->kind == MRA_VOCAB_BPE && v->pre == MRA_BPE_LLAMA3) {
+        steps[n++] = MRA_SPLIT_LLAMA3;
+        steps[n++] = MRA_SPLIT_BYTES;
+        return n;
+    }
     if (v->kind != MRA_VOCAB_UNIGRAM) {
         steps[n++] = v->kind == MRA_VOCAB_BPE ? MRA_SPLIT_BYTE_WORDS : MRA_SPLIT_BERT;
         return n;
@@ -198,11 +206,12 @@ static size_t usual_split(const struct mra_vocab * v, int32_t * steps) {
     return n;
 }
 
-// [first] A [last], and [first] A [last] ([last]) B [last]: twice unless it is BERT, whose second half has type 1
+// [first] A [last], and [first] A [last] ([last]) B [last]: twice in RoBERTa and XLM-R; BERT's second half has type 1
 static void usual_templates(
-    bool bert, int32_t first, int32_t last, int32_t ids[2][8], int32_t types[2][8], size_t n[2]) {
+    const struct mra_vocab * v, int32_t first, int32_t last, int32_t ids[2][8], int32_t types[2][8], size_t n[2]) {
+    const bool bert = v->kind == MRA_VOCAB_WORDPIECE, once = bert || v->pre != MRA_BPE_ROBERTA;
     for (int pair = 0; pair < 2; pair++) {
-        const int32_t parts[] = { first, MRA_TEMPLATE_A, last, pair && !bert ? last : -9, pair ? MRA_TEMPLATE_B : -9,
+        const int32_t parts[] = { first, MRA_TEMPLATE_A, last, pair && !once ? last : -9, pair ? MRA_TEMPLATE_B : -9,
             pair ? last : -9 };
         n[pair] = 0;
         for (int i = 0; i < 6; i++) {
@@ -252,7 +261,7 @@ enum mra_status mra_settings_init(struct mra_tokenizer * tok, const struct mra_v
     if (v->settings) { return take_settings(tok, v->settings, err); }
     enum mra_status st = usual_specials(v, &first, &last, err);
     if (st) { return st; }
-    usual_templates(v->kind == MRA_VOCAB_WORDPIECE, first, last, ids, types, n);
+    usual_templates(v, first, last, ids, types, n);
     struct mra_added * added = malloc(v->n_tokens * sizeof(*added));
     if (!added) { return mra_fail(err, MRA_ERR_MEMORY, "out of memory"); }
     const struct mra_settings usual = {
@@ -267,6 +276,7 @@ enum mra_status mra_settings_init(struct mra_tokenizer * tok, const struct mra_v
         .unk = v->unk,
         .max_word_chars = 100,
         .trim_offsets = v->kind == MRA_VOCAB_BPE,
+        .whole_words = v->pre == MRA_BPE_LLAMA3,
     };
     st = take_settings(tok, &usual, err);
     for (size_t i = 0; i < usual.n_added && v->kind == MRA_VOCAB_WORDPIECE && !st; i++) {

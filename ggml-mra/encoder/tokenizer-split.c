@@ -49,9 +49,10 @@ static bool split_classes(enum mra_split step, const char * s, size_t begin, siz
     return last == CLASS_GAP || add_piece(out, start, end);
 }
 
-static bool split_byte_words(const char * s, size_t begin, size_t end, struct mra_pieces * out) {
+static bool split_pattern(
+    size_t (*match)(const char * s, size_t n), const char * s, size_t begin, size_t end, struct mra_pieces * out) {
     for (size_t i = begin; i < end;) {
-        const size_t len = mra_bpe_match(s + i, end - i);
+        const size_t len = match(s + i, end - i);
         if (!add_piece(out, i, i + len)) { return false; }
         i += len;
     }
@@ -74,7 +75,7 @@ static bool prefix_bytes(
         if (!mra_text_put(t, in->s + i, len, mra_view_span(in, i, len))) { return false; }
         i += len;
     }
-    return words ? split_byte_words(t->s, begin, t->n, out) : add_piece(out, begin, t->n);
+    return words ? split_pattern(mra_bpe_match, t->s, begin, t->n, out) : add_piece(out, begin, t->n);
 }
 
 static bool meta_prefix(const struct mra_work * w, enum mra_split step, size_t index, uint32_t start) {
@@ -137,8 +138,9 @@ bool mra_split_run(struct mra_work * w, const struct mra_view * in, size_t begin
                 ok = split_meta(w, step, out, &p, i, to);
             } else if (changes_text(step)) {
                 ok = prefix_bytes(w, out, &p, step == MRA_SPLIT_BYTE_WORDS_PREFIX, to);
-            } else if (step == MRA_SPLIT_BYTE_WORDS) {
-                ok = split_byte_words(out->s, p.begin, p.end, to);
+            } else if (step == MRA_SPLIT_BYTE_WORDS || step == MRA_SPLIT_LLAMA3) {
+                ok = split_pattern(
+                    step == MRA_SPLIT_LLAMA3 ? mra_llama3_match : mra_bpe_match, out->s, p.begin, p.end, to);
             } else if (step == MRA_SPLIT_BYTES) {
                 ok = add_piece(to, p.begin, p.end);
             } else {

@@ -51,8 +51,10 @@ static enum mra_status load_ids(const struct mra_gguf * f, struct mra_vocab * v,
         int64_t id = -1;
         const enum mra_status st = mra_gguf_int(f, ids[i].key, 0, (int64_t) v->n_tokens - 1, &id, err);
         if (st != MRA_OK) return st;
-        *ids[i].id = id >= 0 ? (int32_t) id
-                             : find_token(v, v->kind == MRA_VOCAB_WORDPIECE ? ids[i].bert : ids[i].other);
+        const bool bert = v->kind == MRA_VOCAB_WORDPIECE;
+        if (id < 0) id = find_token(v, bert ? ids[i].bert : ids[i].other);
+        if (id < 0 && !bert) id = find_token(v, ids[i].bert); // ModernBERT's BPE has BERT's names
+        *ids[i].id = (int32_t) id;
     }
     return MRA_OK;
 }
@@ -169,6 +171,7 @@ static enum mra_status load_numbers(
     enum mra_status st = mra_gguf_int(f, OWN("unknown_id"), 0, (int64_t) v->n_tokens - 1, &unk, err);
     if (st == MRA_OK) st = mra_gguf_int(f, OWN("max_word_chars"), 0, UINT32_MAX, &s->max_word_chars, err);
     if (st == MRA_OK) st = mra_gguf_bool(f, OWN("trim_offsets"), &s->trim_offsets, err);
+    if (st == MRA_OK) st = mra_gguf_bool(f, OWN("whole_words"), &s->whole_words, err);
     if (st == MRA_OK) st = mra_gguf_array(f, OWN("scores"), GGUF_TYPE_FLOAT64, &scores, &n_scores, err);
     if (st != MRA_OK) return st;
     if (n_scores && n_scores != v->n_tokens) {
@@ -203,6 +206,27 @@ static enum mra_status load_settings(
     return st;
 }
 
+// BPE of another converter: how its texts are split. A name that is not known could mean anything.
+static enum mra_status load_pre(const struct mra_gguf * f, struct mra_vocab * v, struct mra_error * err) {
+    static const struct {
+        const char * name;
+        enum mra_bpe_pre pre;
+    } pres[] = { { "roberta-bpe", MRA_BPE_ROBERTA }, { "gpt-2", MRA_BPE_ROBERTA }, { "default", MRA_BPE_ROBERTA },
+        { "jina-v2-de", MRA_BPE_ROBERTA }, { "jina-v2-es", MRA_BPE_ROBERTA }, { "jina-v2-code", MRA_BPE_ROBERTA },
+        { "modern-bert", MRA_BPE_MODERN_BERT }, { "llama-bpe", MRA_BPE_LLAMA3 }, { "llama3", MRA_BPE_LLAMA3 },
+        { "llama-v3", MRA_BPE_LLAMA3 } };
+    const char * name = "default";
+    const enum mra_status st = mra_gguf_str(f, KEY("pre"), &name, err);
+    if (st != MRA_OK || v->kind != MRA_VOCAB_BPE || v->settings) return st;
+    for (size_t i = 0; i < sizeof(pres) / sizeof(pres[0]); i++)
+        if (strcmp(name, pres[i].name) == 0) {
+            v->pre = pres[i].pre;
+            return MRA_OK;
+        }
+    return mra_fail(
+        err, MRA_ERR_UNSUPPORTED, KEY("pre") " '%.40s': its splits are not known; convert with convert_hf.py", name);
+}
+
 struct mra_tokenizer * mra_tokenizer_from_gguf(const struct mra_gguf * f, int64_t * n_vocab, struct mra_error * err) {
     const char * model = NULL;
     struct mra_str *tokens = NULL, *merges = NULL;
@@ -222,7 +246,8 @@ struct mra_tokenizer * mra_tokenizer_from_gguf(const struct mra_gguf * f, int64_
         return NULL;
     }
     if (load_tokens(f, &v, &tokens, &merges, err) == MRA_OK && load_ids(f, &v, err) == MRA_OK &&
-        load_flags(f, &v, err) == MRA_OK && load_settings(f, &v, &settings, err) == MRA_OK) {
+        load_flags(f, &v, err) == MRA_OK && load_settings(f, &v, &settings, err) == MRA_OK &&
+        load_pre(f, &v, err) == MRA_OK) {
         tok = mra_tokenizer_create(&v, err);
     }
     *n_vocab = (int64_t) v.n_tokens;

@@ -238,9 +238,48 @@ struct mra_dense {
 struct ggml_tensor * ggml_mra_linear(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w,
     int n_w, bool gelu, struct ggml_tensor * residual, int n_threads, struct mra_error * err);
 
-// (x - mean)/sqrt(var + eps)*w + b over the rows of x F32 [n, m...]; w, b F32 [n], not NULL. Memory: the result.
+// (x - mean)/sqrt(var + eps)*w + b over the rows of x F32 [n, m...]; w, b F32 [n], b may be NULL. Memory: the result.
 struct ggml_tensor * ggml_mra_norm(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w,
     struct ggml_tensor * b, float eps, struct mra_error * err);
+// x/sqrt(mean of x^2 + eps)*w, likewise
+struct ggml_tensor * ggml_mra_rms_norm(
+    struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w, float eps, struct mra_error * err);
+
+enum mra_glu {
+    MRA_GLU_GELU,
+    MRA_GLU_GELU_TANH,
+    MRA_GLU_RELU,
+    MRA_GLU_SILU
+}; // x Phi(x), its tanh form, max(0, x), x/(1 + e^-x)
+
+// A gated activation: x F32 [2n, m...] -> F32 [n, m...], act(x_c)*x_{n+c}. Memory: the result.
+struct ggml_tensor * ggml_mra_glu(
+    struct ggml_context * ctx, struct ggml_tensor * x, enum mra_glu act, struct mra_error * err);
+
+// Rotary positions. The table: cos and sin of scale*position*base^(-2c/n_rot), c < n_rot/2, for each of positions
+// I32 [n] -> F32 [n_rot, n]. It serves all layers with that base. Memory: the result.
+struct ggml_tensor * ggml_mra_rope_table(struct ggml_context * ctx, struct ggml_tensor * positions, int n_rot,
+    float base, float scale, struct mra_error * err);
+// Turns the first n_head heads of d channels of every row of x F32 [>= d*n_head, n], in place, by row i of the table:
+// pair c is channels (c, n_rot/2 + c) of a head (NeoX), or (2c, 2c + 1) if interleaved; the rest of the head stays. So
+// one call serves q and k of a fused tensor. The result is a view of x.
+struct ggml_tensor * ggml_mra_rope(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * table, int d,
+    int n_head, bool interleaved, struct mra_error * err);
+
+// Attention within a window, and with ALiBi: exact, p_ij = scale*q_i.k_j - slope*|i - j|, of packed sequences as in
+// ggml_mra_attn_packed; head h of n_head = 2^a has the slope 2^(-max_bias*(h + 1)/n_head) (of other numbers: as ALiBi's
+// authors do). The cost is that of 2*window + 64 keys for each query.
+struct mra_window_params {
+    int window;     // keys with |i - j| <= window; -1: all
+    float max_bias; // ALiBi's, usually 8; 0: no bias
+    float scale;    // 0: 1/sqrt(head size)
+    int n_threads;  // as in struct mra_attn_params
+};
+// Memory, beside the result: as for ggml_mra_attn with the exact frame; rows are copied only where d or dv is no
+// multiple of 16.
+struct ggml_tensor * ggml_mra_window_attn(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
+    struct ggml_tensor * v, struct ggml_tensor * starts, int64_t max_len, const struct mra_window_params * params,
+    struct mra_error * err);
 
 // ---- about a graph ---------------------------------------------------------------------------------------------
 

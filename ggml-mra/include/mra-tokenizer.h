@@ -76,15 +76,16 @@ enum mra_normalize {
 
 // How a text becomes words. Each step splits what the one before left; names as above, key mra.tokenizer.split.
 enum mra_split {
-    MRA_SPLIT_WHITESPACE,        // "whitespace": at white space, which vanishes
-    MRA_SPLIT_WORDS,             // "words": letters, digits and marks in a row, or other characters in a row
-    MRA_SPLIT_BERT,              // "bert": at white space, and each punctuation character is a word
-    MRA_SPLIT_PUNCTUATION,       // "punctuation": each punctuation character is a word
-    MRA_SPLIT_DIGITS,            // "digits": each number character is a word
-    MRA_SPLIT_DIGIT_RUNS,        // "digit_runs": number characters in a row are a word
-    MRA_SPLIT_BYTES,             // "bytes": BPE, last: not split
-    MRA_SPLIT_BYTES_PREFIX,      // "bytes_prefix": the same, with a space in front where there is none
-    MRA_SPLIT_BYTE_WORDS,        // "byte_words": BPE, last: by GPT-2's pattern
+    MRA_SPLIT_WHITESPACE,   // "whitespace": at white space, which vanishes
+    MRA_SPLIT_WORDS,        // "words": letters, digits and marks in a row, or other characters in a row
+    MRA_SPLIT_BERT,         // "bert": at white space, and each punctuation character is a word
+    MRA_SPLIT_PUNCTUATION,  // "punctuation": each punctuation character is a word
+    MRA_SPLIT_DIGITS,       // "digits": each number character is a word
+    MRA_SPLIT_DIGIT_RUNS,   // "digit_runs": number characters in a row are a word
+    MRA_SPLIT_LLAMA3,       // "llama3": by Llama 3's pattern: at most three digits, a mark before letters is theirs
+    MRA_SPLIT_BYTES,        // "bytes": BPE, last: not split
+    MRA_SPLIT_BYTES_PREFIX, // "bytes_prefix": the same, with a space in front where there is none
+    MRA_SPLIT_BYTE_WORDS,   // "byte_words": BPE, last: by GPT-2's pattern
     MRA_SPLIT_BYTE_WORDS_PREFIX, // "byte_words_prefix"
     // spaces become U+2581, and a word begins at each; "always": one more in front where there is none,
     // "first": only at the start of the text, "later": in front of all words but the first
@@ -136,7 +137,15 @@ struct mra_settings {
     int32_t unk;                      // for what the model cannot spell; -1 (BPE): nothing
     int64_t max_word_chars;           // WordPiece: a longer word is unknown
     bool trim_offsets;                // offsets without the white space at a token's ends (BPE)
+    bool whole_words;                 // a word that is a token is that token, whatever the merges make of it (BPE)
     const double * scores;            // unigram: [n_tokens], where float is not exact; may be NULL
+};
+
+// How a file of another converter says that a text is split before BPE: its tokenizer.ggml.pre.
+enum mra_bpe_pre {
+    MRA_BPE_ROBERTA,     // GPT-2's pattern; pairs as RoBERTa has them
+    MRA_BPE_MODERN_BERT, // the same after NFC; pairs with one token between
+    MRA_BPE_LLAMA3,      // Llama 3's pattern, whole words; pairs with one token between
 };
 
 // A vocabulary as read from a file. All of it is untrusted and checked by mra_tokenizer_create; nothing is kept.
@@ -151,6 +160,8 @@ struct mra_vocab {
     const struct mra_str * merges; // [n_merges] "left right", best first; BPE only
 
     int32_t bos, eos, unk, sep, pad, mask, cls; // ids; negative: there is none
+
+    enum mra_bpe_pre pre; // BPE
 
     bool add_bos; // bos (BERT: cls) before the text ...
     bool add_eos; // ... and eos (BERT: sep) after it, when special tokens are asked for

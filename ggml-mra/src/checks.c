@@ -138,3 +138,15 @@ enum mra_status mra_check_vector(const char * name, const struct ggml_tensor * t
     if (t->type == GGML_TYPE_F32 && t->ne[0] == n && ggml_nelements(t) == n && ggml_is_contiguous(t)) return MRA_OK;
     return mra_fail(err, MRA_ERR_SHAPE, "%s must be f32 [%lld]", name, LL(n));
 }
+
+enum mra_status mra_check_starts(const struct ggml_tensor * q, const struct ggml_tensor * k,
+    const struct ggml_tensor * starts, int64_t max_len, struct mra_error * err) {
+    if (q->ne[3] != 1 || q->ne[1] != k->ne[1])
+        return mra_fail(err, MRA_ERR_SHAPE, "packed sequences: q, k, v must hold the same tokens and no batch");
+    if (!starts || starts->type != GGML_TYPE_I32 || !ggml_is_contiguous(starts) || starts->ne[0] < 2 ||
+        ggml_nelements(starts) != starts->ne[0])
+        return mra_fail(err, MRA_ERR_SHAPE, "packed sequences: starts must be i32 [n_seq + 1]");
+    if (max_len < 1 || max_len > q->ne[1])
+        return mra_fail(err, MRA_ERR_ARG, "max_len %lld is not in 1..%lld", LL(max_len), LL(q->ne[1]));
+    return MRA_OK;
+}

@@ -32,6 +32,9 @@ enum mra_status mra_check_scores(
 enum mra_status mra_check_even_rows(const char * name, const struct ggml_tensor * t, struct mra_error * err);
 // F32 [n], contiguous
 enum mra_status mra_check_vector(const char * name, const struct ggml_tensor * t, int64_t n, struct mra_error * err);
+// q and k hold the tokens of packed sequences: starts I32 [n_seq + 1], none longer than max_len
+enum mra_status mra_check_starts(const struct ggml_tensor * q, const struct ggml_tensor * k,
+    const struct ggml_tensor * starts, int64_t max_len, struct mra_error * err);
 // settings of the whole attention (params.c)
 enum mra_status mra_check_params(const struct mra_attn_params * p, struct mra_error * err);
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 enum mra_type { MRA_F32, MRA_F16 };
+enum mra_glu_act { MRA_GLU_ACT_GELU, MRA_GLU_ACT_GELU_TANH, MRA_GLU_ACT_RELU, MRA_GLU_ACT_SILU };
 enum mra_pool_kind { MRA_POOL_KIND_MEAN, MRA_POOL_KIND_MIN, MRA_POOL_KIND_MAX };
 
 enum {
@@ -130,8 +131,8 @@ struct mra_dense_kernels {
 //   query of a block of 16, the scores of the block's mean: a NaN among them, also of keys it then drops, makes all 16
 //   rows NaN. NaN or an infinity in V of a key that is used makes its channel NaN or infinite.
 //   pool: NaN in the block gives NaN in the channel. block_score: NaN in q or k gives NaN. coarse_state: a score of NaN
-//   makes max, sum and o NaN; of +inf, sum and o. norm: all NaN. pack: k_mean and v_mean of a block with NaN are NaN,
-//   k_range is any; of infinities it holds +-FLT_MAX.
+//   makes max, sum and o NaN; of +inf, sum and o. norm: all NaN. glu: the channel. rope: the pair. pack: k_mean and
+//   v_mean of a block with NaN are NaN, k_range is any; of infinities it holds +-FLT_MAX.
 struct mra_kernels {
     const char * name;
 
@@ -189,15 +190,29 @@ struct mra_kernels {
 
     struct mra_dense_kernels dense;
 
-    // y = (x - mean)/sqrt(var + eps)*w + b over n values; y may be x
-    void (*norm)(float * y, const float * x, const float * w, const float * b, int n, float eps);
+    // y = (x - mean)/sqrt(var + eps)*w + b over n values, var = mean of (x - mean)^2; rms: with 0 for the mean. b may
+    // be NULL; y may be x
+    void (*norm)(float * y, const float * x, const float * w, const float * b, int n, float eps, bool rms);
+
+    // y_c = act(gate_c)*up_c, c < n; act: enum mra_glu_act. y may be gate or up
+    void (*glu)(float * y, const float * gate, const float * up, int n, int act);
+
+    // Turns n_head heads of d channels that lie end to end, in place: with r = n_rot/2, table = cos_0..cos_r-1,
+    // sin_0..sin_r-1 and the pair c < r being channels (c, r + c), or (2c, 2c + 1) if interleaved,
+    //   (a, b) -> (a cos_c - b sin_c, b cos_c + a sin_c).
+    // Channels from n_rot on stay as they are.
+    void (*rope)(float * x, const float * table, int n_head, int d, int n_rot, bool interleaved);
+
+    // Query rows [i0, i1) (at most MRA_EXACT_ROWS) over the keys j with |i - j| <= window (window < 0: all), scores
+    // scale*q_i.k_j - slope*|i - j|
+    void (*window_attn)(const struct mra_attn_head * a, int i0, int i1, int window, float slope, void * scratch);
 
     // Attention in integers; its functions are NULL where the CPU does not gain by it.
     struct mra_int8_kernels int8;
 };
 
-// Scratch bytes one thread needs for linear, for block_sparse_attn, for columns (n_k, m1, g, group at their largest);
-// 64-byte aligned.
+// Scratch bytes one thread needs for linear, for block_sparse_attn and window_attn, for columns (n_k, m1, g, group at
+// their largest); 64-byte aligned.
 size_t mra_linear_scratch(int k, bool floats);
 size_t mra_block_sparse_attn_scratch(int d, int dv);
 size_t mra_sorted_scratch(int d, int dv, int n_q, int n_k); // query_order, key_bias

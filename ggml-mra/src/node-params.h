@@ -17,7 +17,11 @@
     ROW(QUERY_ORDER, query_order, "query-order") \
     ROW(SCRATCH, scratch, "scratch") \
     ROW(LINEAR, linear, "linear") \
-    ROW(NORM, norm, "norm")
+    ROW(NORM, norm, "norm") \
+    ROW(GLU, glu, "glu") \
+    ROW(ROPE_TABLE, rope_table, "rope-table") \
+    ROW(ROPE, rope, "rope") \
+    ROW(WINDOW_ATTN, window_attn, "window-attn")
 
 enum mra_kind {
     MRA_KIND_NONE,
@@ -80,9 +84,12 @@ struct mra_block_sparse_attn_node {
     float scale;
 };
 
+// Of a pack node whose keys are read in order by the queries near them: rows stay where they are, even if spread.
+enum { MRA_FRAME_NEAR = 255 };
+
 // pack, query_order and attn
 struct mra_attn_node {
-    uint8_t frame;    // enum mra_frame
+    uint8_t frame;    // enum mra_frame; of a pack node also MRA_FRAME_NEAR
     uint8_t block;    // columns, sorted: keys per block, 0: by length
     uint16_t first_n; // priors, as in ggml-mra.h
     uint16_t diag_n;
@@ -104,6 +111,28 @@ struct mra_linear_node {
 
 struct mra_norm_node {
     float eps;
+    uint8_t rms; // the mean is not subtracted
+};
+
+struct mra_glu_node {
+    uint8_t act; // enum mra_glu
+};
+
+struct mra_rope_table_node {
+    float base;
+    float scale; // of positions
+};
+
+struct mra_rope_node {
+    int32_t n_head; // heads at the start of a row that are turned
+    int32_t d;
+    uint8_t interleaved;
+};
+
+struct mra_window_attn_node {
+    float scale;
+    float max_bias; // ALiBi's; 0: none
+    int32_t window; // largest distance, -1: any
 };
 
 // Parameters travel in the last 40 bytes of op_params (64): ggml's own {fun, n_tasks, userdata} take the first 24. No
@@ -123,6 +152,10 @@ struct mra_node {
         struct mra_attn_node attn;
         struct mra_linear_node linear;
         struct mra_norm_node norm;
+        struct mra_glu_node glu;
+        struct mra_rope_table_node rope_table;
+        struct mra_rope_node rope;
+        struct mra_window_attn_node window_attn;
     } u;
 };
 #define MRA_MAGIC 0x3141524dU // "MRA1"

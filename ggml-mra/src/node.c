@@ -10,37 +10,49 @@ static const struct {
 #undef ROW
 };
 
-struct ggml_tensor * mra_node_new(struct ggml_context * ctx, enum ggml_type type, const int64_t * ne,
-    const struct mra_sources * src, struct mra_node p, struct mra_error * err) {
-    if (!ctx) {
-        mra_fail(err, MRA_ERR_ARG, "the ggml context is NULL");
-        return NULL;
-    }
-    if (p.kind >= MRA_KIND_COUNT || !kinds[p.kind].compute) {
-        mra_fail(err, MRA_ERR_UNSUPPORTED, "unknown kind of node %d", p.kind);
-        return NULL;
-    }
-    struct ggml_tensor * used[GGML_MAX_SRC];
+// The sources of a node of kind p->kind, which are counted in p, into used; their number, 0: refused. bytes: of its
+// data.
+static int sources_of(const struct ggml_context * ctx, const struct mra_sources * src, struct mra_node * p,
+    struct ggml_tensor ** used, size_t bytes, struct mra_error * err) {
+    if (!ctx) return mra_fail(err, MRA_ERR_ARG, "the ggml context is NULL"), 0;
+    if (p->kind >= MRA_KIND_COUNT || !kinds[p->kind].compute)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "unknown kind of node %d", p->kind), 0;
     int n = 0;
     for (; n < (int) (sizeof(src->fixed) / sizeof(src->fixed[0])) && src->fixed[n]; n++) used[n] = src->fixed[n];
-    p.n_fixed = (uint8_t) n;
-    p.sources = 0;
+    p->n_fixed = (uint8_t) n;
+    p->sources = 0;
     for (int i = 0; i < MRA_SRC_COUNT; i++)
         if (src->optional[i]) {
             used[n++] = src->optional[i];
-            p.sources |= (uint8_t) (1 << i);
+            p->sources |= (uint8_t) (1 << i);
         }
-    const char * name = kinds[p.kind].tensor_name;
-    const size_t bytes = ggml_get_no_alloc(ctx) ? 0 : ggml_row_size(type, ne[0]) * ne[1] * ne[2] * ne[3];
-    if (ggml_get_mem_size(ctx) - ggml_used_mem(ctx) < bytes + 2 * ggml_tensor_overhead()) { // ggml itself would abort
-        mra_fail(err, MRA_ERR_MEMORY, "%s: the ggml context is full (%zu of %zu bytes used)", name, ggml_used_mem(ctx),
-            ggml_get_mem_size(ctx));
-        return NULL;
-    }
+    const size_t total = ggml_get_mem_size(ctx), in_use = ggml_used_mem(ctx);
+    if (total - in_use < (ggml_get_no_alloc((struct ggml_context *) ctx) ? 0 : bytes) + 2 * ggml_tensor_overhead())
+        return mra_fail(err, MRA_ERR_MEMORY, "%s: the ggml context is full (%zu of %zu bytes used)",
+                   kinds[p->kind].tensor_name, in_use, total),
+               0; // ggml itself would abort
+    return n;
+}
+
+struct ggml_tensor * mra_node_new(struct ggml_context * ctx, enum ggml_type type, const int64_t * ne,
+    const struct mra_sources * src, struct mra_node p, struct mra_error * err) {
+    struct ggml_tensor * used[GGML_MAX_SRC];
+    const int n = sources_of(ctx, src, &p, used, ggml_row_size(type, ne[0]) * ne[1] * ne[2] * ne[3], err);
+    if (n == 0) return NULL;
     struct ggml_tensor * t = ggml_custom_4d(
         ctx, type, ne[0], ne[1], ne[2], ne[3], used, n, mra_compute, GGML_N_TASKS_MAX, NULL);
     mra_node_set(t, p);
-    return ggml_set_name(t, name);
+    return ggml_set_name(t, kinds[p.kind].tensor_name);
+}
+
+struct ggml_tensor * mra_node_inplace(
+    struct ggml_context * ctx, const struct mra_sources * src, struct mra_node p, struct mra_error * err) {
+    struct ggml_tensor * used[GGML_MAX_SRC];
+    const int n = sources_of(ctx, src, &p, used, 0, err);
+    if (n == 0) return NULL;
+    struct ggml_tensor * t = ggml_custom_inplace(ctx, used[0], used + 1, n - 1, mra_compute, GGML_N_TASKS_MAX, NULL);
+    mra_node_set(t, p);
+    return ggml_set_name(t, kinds[p.kind].tensor_name);
 }
 
 void mra_compute(struct ggml_tensor * dst, int ith, int nth, void * userdata) {

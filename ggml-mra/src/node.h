@@ -60,6 +60,10 @@ struct mra_sources {
 struct ggml_tensor * mra_node_new(struct ggml_context * ctx, enum ggml_type type, const int64_t * ne,
     const struct mra_sources * src, struct mra_node p, struct mra_error * err);
 
+// The same, but the result is x, the first fixed source, changed in place.
+struct ggml_tensor * mra_node_inplace(
+    struct ggml_context * ctx, const struct mra_sources * src, struct mra_node p, struct mra_error * err);
+
 // optional source s of a node, NULL: it has none
 static inline struct ggml_tensor * mra_source(
     const struct ggml_tensor * node, const struct mra_node * p, enum mra_source s) {

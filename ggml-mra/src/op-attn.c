@@ -12,14 +12,7 @@ static enum mra_status check_packed(const struct ggml_tensor * q, const struct g
     const struct ggml_tensor * starts, int64_t max_len, const struct mra_attn_params * params, struct mra_error * err) {
     if (params->frame == MRA_FRAME_SQUARE)
         return mra_fail(err, MRA_ERR_UNSUPPORTED, "packed sequences: frames are exact, columns and sorted");
-    if (q->ne[3] != 1 || q->ne[1] != k->ne[1])
-        return mra_fail(err, MRA_ERR_SHAPE, "packed sequences: q, k, v must hold the same tokens and no batch");
-    if (!starts || starts->type != GGML_TYPE_I32 || !ggml_is_contiguous(starts) || starts->ne[0] < 2 ||
-        ggml_nelements(starts) != starts->ne[0])
-        return mra_fail(err, MRA_ERR_SHAPE, "packed sequences: starts must be i32 [n_seq + 1]");
-    if (max_len < 1 || max_len > q->ne[1])
-        return mra_fail(err, MRA_ERR_ARG, "max_len %lld is not in 1..%lld", LL(max_len), LL(q->ne[1]));
-    return MRA_OK;
+    return mra_check_starts(q, k, starts, max_len, err);
 }
 
 static float scale_of(const struct mra_attn_params * a, const struct ggml_tensor * q) {

@@ -19,10 +19,10 @@ _Static_assert(PACK_KEYS % (16 * MRA_KEY_BLOCK_WIDE) == 0, "the pack kernel take
 
 // Rows that need no padding are read in place if they lie end to end. So are, in the exact frame, the rows of a short
 // sequence, which are read in order: a copy would cost more than the page misses of rows that are spread; and rows that
-// few queries read as floats.
+// few queries read as floats, or only those near them.
 static bool in_place(const struct ggml_tensor * t, const struct mra_attn_node * a) {
-    const bool spread = a->frame == MRA_FRAME_EXACT && (a->max_len <= SHORT || a->int8) &&
-        t->nb[1] % ggml_type_size(t->type) == 0;
+    const bool few = a->frame == MRA_FRAME_NEAR || (a->frame == MRA_FRAME_EXACT && (a->max_len <= SHORT || a->int8)),
+               spread = few && t->nb[1] % ggml_type_size(t->type) == 0;
     return t->ne[0] % MRA_PAD == 0 && (t->nb[1] == ggml_row_size(t->type, t->ne[0]) || spread);
 }
 
@@ -97,7 +97,7 @@ struct ggml_tensor * mra_pack_new(struct ggml_context * ctx, struct ggml_tensor 
 
 bool mra_pack_is_foreign(const struct ggml_tensor * attn) {
     const int kind = mra_node_get(attn).kind;
-    return (kind == MRA_KIND_ATTN || kind == MRA_KIND_BLOCK_SPARSE_ATTN) &&
+    return (kind == MRA_KIND_ATTN || kind == MRA_KIND_BLOCK_SPARSE_ATTN || kind == MRA_KIND_WINDOW_ATTN) &&
         mra_node_get(attn->src[3]).kind != MRA_KIND_PACK;
 }
 
@@ -105,9 +105,10 @@ struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn) {
     const struct mra_node p = mra_node_get(attn);
     struct ggml_tensor *k = attn->src[1], *v = attn->src[2], *lengths = mra_source(attn, &p, MRA_SRC_LENGTHS);
     // one slot: whoever packs again goes on alone
-    const struct mra_attn_node exact = { .frame = MRA_FRAME_EXACT, .slots = 1, .max_len = (int32_t) k->ne[1] };
-    struct mra_node pack = pack_params(
-        p.kind == MRA_KIND_ATTN ? &p.u.attn : &exact, k, v, p.kind == MRA_KIND_ATTN && p.flags & MRA_FLAG_STARTS);
+    const struct mra_attn_node exact = { .frame = p.kind == MRA_KIND_WINDOW_ATTN ? MRA_FRAME_NEAR : MRA_FRAME_EXACT,
+        .slots = 1,
+        .max_len = (int32_t) k->ne[1] };
+    struct mra_node pack = pack_params(p.kind == MRA_KIND_ATTN ? &p.u.attn : &exact, k, v, p.flags & MRA_FLAG_STARTS);
     const bool sampled = p.kind == MRA_KIND_ATTN && p.u.attn.int8;
     pack.n_fixed = sampled ? 3 : 2;
     pack.sources = lengths ? 1 << MRA_SRC_LENGTHS : 0;

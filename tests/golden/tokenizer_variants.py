@@ -69,6 +69,8 @@ def template(single: list, pair: list, **ids) -> dict:
 
 IDS = {"<s>": [0], "</s>": [2], "[CLS]": [2], "[SEP]": [3], "two": [2, 3]}
 BERT_NORM = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": True}
+LLAMA_3 = {"type": "Split", "behavior": "Isolated", "invert": False, "pattern": {
+    "Regex": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"}}
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 ROBERTA = {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0], "trim_offsets": True, "add_prefix_space": False}
 SPLIT = {"type": "WhitespaceSplit"}
@@ -131,6 +133,8 @@ def variant(name: str) -> dict:
                 token.update(value.get(token["content"], {}))
         elif key == "post":
             data["post_processor"] = value
+        elif key == "fewer_merges":  # so that some words are tokens which merges do not make; pieces of what is left must be there
+            data["model"]["merges"] = [m for i, m in enumerate(data["model"]["merges"]) if i < 40 or i % 3]
         elif key == "model":
             data["model"].update(value)
         else:
@@ -194,7 +198,7 @@ def _variants() -> dict:
         put(kind, "normalizer Replace", "normalizer Replace", normalizer={"type": "Replace", "pattern": {"String": "a"}, "content": "b"})
         put(kind, "normalizer Nmt", "normalizer 'Nmt'", normalizer={"type": "Nmt"})
         put(kind, "normalizer Prepend", "normalizer 'Prepend'", normalizer={"type": "Prepend", "prepend": "x"})
-        put(kind, "pre-tokenizer Split", "pre-tokenizer 'Split'",
+        put(kind, "pre-tokenizer Split", "pre-tokenizer Split",
             pre_tokenizer=seq({"type": "Split", "pattern": {"String": "a"}, "behavior": "Isolated", "invert": False}, BYTE_LEVEL))
         put(kind, "pre-tokenizer UnicodeScripts", "pre-tokenizer 'UnicodeScripts'", pre_tokenizer={"type": "UnicodeScripts"})
         cls, sep = ("<s>", "</s>") if kind in ("bpe", "unigram") else ("[CLS]", "[SEP]")
@@ -230,7 +234,10 @@ def _bpe(put) -> None:
     put("bpe", "Whitespace alone", "byte-level", pre_tokenizer={"type": "Whitespace"})
     put("bpe", "ByteLevel, Digits", "byte-level", pre_tokenizer=seq(BYTE_LEVEL, {"type": "Digits", "individual_digits": True}))
     put("bpe", "dropout", "model.dropout", model={"dropout": 0.5})
-    put("bpe", "ignore_merges", "model.ignore_merges", model={"ignore_merges": True})
+    put("bpe", "ignore_merges", model={"ignore_merges": True}, fewer_merges=True)
+    put("bpe", "Llama 3's pattern", pre_tokenizer=seq(LLAMA_3, {**BYTE_LEVEL, "use_regex": False}))
+    put("bpe", "Llama 3's pattern, ignore_merges", pre_tokenizer=seq(LLAMA_3, {**BYTE_LEVEL, "use_regex": False}), model={"ignore_merges": True},
+        fewer_merges=True)
     put("bpe", "end_of_word_suffix", "model.end_of_word_suffix", model={"end_of_word_suffix": "</w>"})
 
 

@@ -5,6 +5,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Scores are F32: one beyond its range is infinite. (NaN stays NaN.)
@@ -30,4 +31,7 @@ void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch);
 void mra_ref_linear_x(const struct mra_linear * a, int i0, int i1, void * scratch);
 void mra_ref_linear(
     const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
-void mra_ref_norm(float * y, const float * x, const float * w, const float * b, int n, float eps);
+void mra_ref_norm(float * y, const float * x, const float * w, const float * b, int n, float eps, bool rms);
+void mra_ref_glu(float * y, const float * gate, const float * up, int n, int act);
+void mra_ref_rope(float * x, const float * table, int n_head, int d, int n_rot, bool interleaved);
+void mra_ref_window_attn(const struct mra_attn_head * a, int i0, int i1, int window, float slope, void * scratch);

@@ -40,4 +40,7 @@ const struct mra_kernels mra_kernels_ref = {
     .columns = mra_ref_columns,
     .dense = { mra_ref_linear_x, mra_ref_linear },
     .norm = mra_ref_norm,
+    .glu = mra_ref_glu,
+    .rope = mra_ref_rope,
+    .window_attn = mra_ref_window_attn,
 };

@@ -1,0 +1,279 @@
+// What encoders have around and in the place of full attention: norms, gated activations, rotary positions, attention
+// within a window and with ALiBi. Every kernel table against ggml's own operators; threads and batches bit for bit.
+#include "harness.h"
+
+static const struct mra_kernels * tables[12];
+static int n_tables;
+
+// ---- norm, glu ----
+
+static struct ggml_tensor * ggml_gated(struct ggml_context * ctx, struct ggml_tensor * x, enum mra_glu act) {
+    switch (act) {
+        case MRA_GLU_GELU: return ggml_geglu_erf(ctx, x);
+        case MRA_GLU_GELU_TANH: return ggml_geglu(ctx, x);
+        case MRA_GLU_RELU: return ggml_reglu(ctx, x);
+        default: return ggml_swiglu(ctx, x);
+    }
+}
+
+static void test_rows(void) {
+    static const int sizes[][2] = { { 2, 1 }, { 34, 5 }, { 384, 33 }, { 200, 70 } };
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        const int n = sizes[s][0], m = sizes[s][1];
+        float *x = data_new(DATA_NORMAL, m, n, 1), *w = data_new(DATA_NORMAL, 1, n, 2),
+              *b = data_new(DATA_NORMAL, 1, n, 3);
+        for (int kind = 0; kind < 7; kind++) { // 4 gated activations; norm with and without bias; rms
+            struct graph g = graph_new();
+            struct mra_error err = { 0 };
+            struct ggml_tensor *t = graph_input(&g, GGML_TYPE_F32, n, m, 1, 1, x),
+                               *tw = graph_input(&g, GGML_TYPE_F32, n, 1, 1, 1, w),
+                               *tb = graph_input(&g, GGML_TYPE_F32, n, 1, 1, 1, b);
+            struct ggml_tensor *a, *r;
+            if (kind < 4) {
+                a = ggml_mra_glu(g.ctx, t, (enum mra_glu) kind, &err);
+                r = ggml_gated(g.ctx, t, (enum mra_glu) kind);
+            } else if (kind < 6) {
+                a = ggml_mra_norm(g.ctx, t, tw, kind == 4 ? tb : NULL, 1e-5f, &err);
+                r = ggml_mul(g.ctx, ggml_norm(g.ctx, t, 1e-5f), tw);
+                if (kind == 4) r = ggml_add(g.ctx, r, tb);
+            } else {
+                a = ggml_mra_rms_norm(g.ctx, t, tw, 1e-5f, &err);
+                r = ggml_mul(g.ctx, ggml_rms_norm(g.ctx, t, 1e-5f), tw);
+            }
+            const int64_t n_out = (int64_t) m * (kind < 4 ? n / 2 : n);
+            kernels_best();
+            float *want = graph_run(&g, r, 1), *one = graph_run(&g, a, 1), *three = graph_run(&g, a, 3);
+            CHECK(
+                a && one && memcmp(one, three, (size_t) n_out * 4) == 0, "rows kind %d [%d, %d]: threads", kind, n, m);
+            free(one);
+            free(three);
+            for (int k = 0; k < n_tables; k++) {
+                mra_kernels_set(tables[k]);
+                float * got = graph_run(&g, a, 2);
+                // ggml computes some activations from tables of F16
+                const double e = got ? max_error(got, want, n_out) : INFINITY, tol = kind == 1 ? 2e-3 : 5e-6;
+                CHECK(e <= tol, "rows kind %d [%d, %d] %s: %.1e", kind, n, m, tables[k]->name, e);
+                free(got);
+            }
+            free(want);
+            graph_free(&g);
+        }
+        free(x);
+        free(w);
+        free(b);
+    }
+}
+
+// ---- rope ----
+
+struct rope_case {
+    int d, n_head, extra, n, n_rot; // extra: channels of a row behind the heads
+    float base, scale;
+    bool interleaved;
+};
+static const struct rope_case rope_cases[] = {
+    { 64, 3, 0, 40, 64, 1e4f, 1, false },
+    { 64, 2, 64, 300, 64, 160000, 1, false },
+    { 24, 5, 24, 33, 24, 1000, 1, false },
+    { 32, 2, 7, 65, 16, 1e4f, .5f, false },
+    { 64, 2, 64, 100, 64, 1e4f, 1, true },
+    { 40, 3, 0, 17, 24, 500, 2, true },
+    { 2, 1, 0, 3, 2, 1e4f, 1, false },
+};
+
+static void test_rope(void) {
+    for (size_t i = 0; i < sizeof(rope_cases) / sizeof(rope_cases[0]); i++) {
+        const struct rope_case * c = &rope_cases[i];
+        const int width = c->d * c->n_head + c->extra;
+        float * x = data_new(DATA_NORMAL, c->n, width, 7);
+        int32_t * pos = malloc((size_t) c->n * sizeof(*pos));
+        for (int t = 0; t < c->n; t++) pos[t] = t < c->n / 3 ? t : 5 * (t - c->n / 3); // two sequences, one with gaps
+        struct graph g = graph_new();
+        struct mra_error err = { 0 };
+        struct ggml_tensor *p = graph_input(&g, GGML_TYPE_I32, c->n, 1, 1, 1, pos),
+                           *t = graph_input(&g, GGML_TYPE_F32, width, c->n, 1, 1, x);
+        struct ggml_tensor * heads = ggml_view_3d(g.ctx, t, c->d, c->n_head, c->n, c->d * sizeof(float), t->nb[1], 0);
+        struct ggml_tensor * ref = ggml_rope_ext(g.ctx, heads, p, NULL, c->n_rot,
+            c->interleaved ? GGML_ROPE_TYPE_NORMAL : GGML_ROPE_TYPE_NEOX, 0, c->base, c->scale, 0, 1, 0, 0);
+        float * want = graph_run(&g, ref, 1);
+        for (int k = 0; k < n_tables; k++)
+            for (int nth = 1; nth < 4; nth += 2) {
+                mra_kernels_set(tables[k]);
+                struct ggml_tensor * table = ggml_mra_rope_table(g.ctx, p, c->n_rot, c->base, c->scale, &err);
+                struct ggml_tensor * y = ggml_mra_rope(
+                    g.ctx, ggml_dup(g.ctx, t), table, c->d, c->n_head, c->interleaved, &err);
+                float * got = graph_run(&g, y, nth);
+                double e = got ? 0 : INFINITY;
+                for (int r = 0; got && r < c->n; r++) {
+                    const float * row = got + (int64_t) r * width;
+                    const int h = c->d * c->n_head;
+                    e = fmax(e, max_error(row, want + (int64_t) r * h, h));
+                    if (memcmp(row + h, x + (int64_t) r * width + h, (size_t) c->extra * 4)) e = INFINITY;
+                }
+                // ggml multiplies angles up in F32: 5*200 of them are 1e-4 off
+                CHECK(e <= 3e-4, "rope %d x %d, %d turned%s, %s, %d threads: %.1e %s", c->n_head, c->d, c->n_rot,
+                    c->interleaved ? ", interleaved" : "", tables[k]->name, nth, e, err.msg);
+                free(got);
+            }
+        free(want);
+        graph_free(&g);
+        free(pos);
+        free(x);
+    }
+}
+
+// the table itself, at positions where a float's angle would be wrong by more than that
+static void test_rope_table(void) {
+    const int32_t pos[4] = { 0, 1, 8191, 1000000 };
+    struct graph g = graph_new();
+    struct mra_error err = { 0 };
+    struct ggml_tensor * p = graph_input(&g, GGML_TYPE_I32, 4, 1, 1, 1, pos);
+    float * got = graph_run(&g, ggml_mra_rope_table(g.ctx, p, 8, 1e4f, 1, &err), 2);
+    for (int t = 0; got && t < 4; t++)
+        for (int c = 0; c < 4; c++) {
+            const double a = pos[t] * pow(10000, -c / 4.0);
+            CHECK(fabs(got[t * 8 + c] - cos(a)) < 1e-7 && fabs(got[t * 8 + 4 + c] - sin(a)) < 1e-7,
+                "table of position %d, pair %d", pos[t], c);
+        }
+    CHECK(got, "%s", err.msg);
+    free(got);
+    graph_free(&g);
+}
+
+// ---- attention within a window ----
+
+struct window_case {
+    int d, dv, n_head, n_head_kv, window;
+    float max_bias;
+    int layout;
+    int lengths[4];
+};
+static const struct window_case window_cases[] = {
+    { 64, 64, 2, 2, 64, 0, 2, { 1, 64, 65, 200 } }, // shorter than, as long as and longer than the window
+    { 64, 64, 2, 1, 64, 0, 1, { 129, 128, 130 } },  // both edges
+    { 64, 64, 1, 1, 0, 0, 0, { 70, 3 } },           // each sees itself
+    { 24, 24, 3, 3, 5, 0, 2, { 100, 1, 17 } },      // padded channels
+    { 32, 48, 4, 2, 100, 8, 1, { 300, 31 } },
+    { 32, 32, 12, 12, -1, 8, 2, { 150, 90 } }, // ALiBi alone, heads that are no power of two
+    { 16, 16, 8, 8, -1, 0, 0, { 77 } },
+    { 64, 64, 2, 2, 1000, 0, 2, { 1100, 40 } },
+};
+
+// the mask of ggml's flash attention: 0, or -inf beyond the window; ALiBi: -|i - j|, times the slopes ggml has
+static void fill_mask(ggml_fp16_t * mask, int n, int window, bool alibi) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            const int dist = abs(i - j);
+            const float m = window >= 0 && dist > window ? -INFINITY : alibi ? -(float) dist : 0;
+            mask[(int64_t) i * n + j] = ggml_fp32_to_fp16(m);
+        }
+}
+
+// sequence by sequence with ggml_flash_attn_ext
+static void reference(const struct window_case * c, int n, const float * q, const float * k, const float * v, int first,
+    int total, float * want) {
+    struct graph g = graph_new();
+    float * part[3];
+    const float * of[3] = { q, k, v };
+    const int heads[3] = { c->n_head, c->n_head_kv, c->n_head_kv }, dims[3] = { c->d, c->d, c->dv };
+    struct ggml_tensor * t[3];
+    for (int i = 0; i < 3; i++) { // [head][token][d] of one sequence
+        part[i] = malloc((size_t) heads[i] * n * dims[i] * 4);
+        for (int h = 0; h < heads[i]; h++)
+            memcpy(part[i] + (int64_t) h * n * dims[i], of[i] + ((int64_t) h * total + first) * dims[i],
+                (size_t) n * dims[i] * 4);
+        t[i] = graph_heads(&g, GGML_TYPE_F32, dims[i], n, heads[i], 1, part[i], 0);
+        free(part[i]);
+    }
+    ggml_fp16_t * mask = malloc((size_t) n * n * sizeof(*mask));
+    fill_mask(mask, n, c->window, c->max_bias > 0);
+    struct ggml_tensor * m = graph_input(&g, GGML_TYPE_F16, n, n, 1, 1, mask);
+    struct ggml_tensor * o = ggml_flash_attn_ext(g.ctx, t[0], t[1], t[2], m, 1 / sqrtf((float) c->d), c->max_bias, 0);
+    ggml_flash_attn_ext_set_prec(o, GGML_PREC_F32);
+    float * got = graph_run(&g, o, 2);
+    memcpy(want + (int64_t) first * c->n_head * c->dv, got, (size_t) n * c->n_head * c->dv * 4);
+    free(got);
+    free(mask);
+    graph_free(&g);
+}
+
+static void test_window(void) {
+    for (size_t i = 0; i < sizeof(window_cases) / sizeof(window_cases[0]); i++) {
+        const struct window_case * c = &window_cases[i];
+        int32_t starts[5] = { 0 };
+        int n_seq = 0, max_len = 0;
+        for (; n_seq < 4 && c->lengths[n_seq]; n_seq++) {
+            starts[n_seq + 1] = starts[n_seq] + c->lengths[n_seq];
+            if (c->lengths[n_seq] > max_len) max_len = c->lengths[n_seq];
+        }
+        const int n = starts[n_seq];
+        float *q = data_new(DATA_NORMAL, (int64_t) c->n_head * n, c->d, 1),
+              *k = data_new(DATA_NORMAL, (int64_t) c->n_head_kv * n, c->d, 2),
+              *v = data_new(DATA_NORMAL, (int64_t) c->n_head_kv * n, c->dv, 3);
+        const int64_t n_out = (int64_t) n * c->n_head * c->dv;
+        float * want = malloc((size_t) n_out * 4);
+        for (int s = 0; s < n_seq; s++) reference(c, c->lengths[s], q, k, v, starts[s], n, want);
+        struct graph g = graph_new();
+        struct mra_error err = { 0 };
+        struct mra_window_params p = { .window = c->window, .max_bias = c->max_bias, .n_threads = 3 };
+        struct ggml_tensor * o = ggml_mra_window_attn(g.ctx,
+            graph_heads(&g, GGML_TYPE_F32, c->d, n, c->n_head, 1, q, c->layout),
+            graph_heads(&g, GGML_TYPE_F32, c->d, n, c->n_head_kv, 1, k, c->layout),
+            graph_heads(&g, GGML_TYPE_F32, c->dv, n, c->n_head_kv, 1, v, c->layout),
+            graph_input(&g, GGML_TYPE_I32, n_seq + 1, 1, 1, 1, starts), max_len, &p, &err);
+        for (int t = 0; t < n_tables; t++) {
+            mra_kernels_set(tables[t]);
+            float *one = graph_run(&g, o, 1), *three = graph_run(&g, o, 3);
+            const double e = one ? max_error(one, want, n_out) : INFINITY;
+            // ggml's mask of distances times slopes is F16
+            CHECK(e <= (c->max_bias > 0 ? 5e-3 : 3e-4), "window %d bias %g d %d %s: %.1e %s", c->window,
+                (double) c->max_bias, c->d, tables[t]->name, e, err.msg);
+            CHECK(one && memcmp(one, three, (size_t) n_out * 4) == 0, "window %d: threads", c->window);
+            free(one);
+            free(three);
+        }
+        graph_free(&g);
+        free(want);
+        free(q);
+        free(k);
+        free(v);
+    }
+}
+
+// a sequence gives the same alone and among others
+static void test_window_batch(void) {
+    const int n[3] = { 90, 201, 64 }, total = 355, d = 32;
+    const int32_t starts[4] = { 0, 90, 291, 355 }, alone[2] = { 0, 201 };
+    float * x = data_new(DATA_NORMAL, total, 3 * d, 11);
+    kernels_best();
+    float * out[2];
+    for (int i = 0; i < 2; i++) {
+        struct graph g = graph_new();
+        struct mra_error err = { 0 };
+        const int m = i ? n[1] : total;
+        struct ggml_tensor *t = graph_input(&g, GGML_TYPE_F32, 3 * d, m, 1, 1, i ? x + starts[1] * 3 * d : x), *h[3];
+        for (int c = 0; c < 3; c++)
+            h[c] = ggml_view_3d(g.ctx, t, d, m, 1, t->nb[1], (size_t) m * t->nb[1], (size_t) c * d * sizeof(float));
+        const struct mra_window_params p = { .window = 40, .max_bias = 8 };
+        struct ggml_tensor * o = ggml_mra_window_attn(g.ctx, h[0], h[1], h[2],
+            graph_input(&g, GGML_TYPE_I32, i ? 2 : 4, 1, 1, 1, i ? alone : starts), 201, &p, &err);
+        out[i] = graph_run(&g, o, 2);
+        CHECK(out[i], "%s", err.msg);
+        graph_free(&g);
+    }
+    CHECK(out[0] && out[1] && memcmp(out[0] + (int64_t) starts[1] * d, out[1], (size_t) n[1] * d * 4) == 0,
+        "window: a sequence alone and among others");
+    free(out[0]);
+    free(out[1]);
+    free(x);
+}
+
+int main(void) {
+    n_tables = kernel_tables(tables, 12);
+    test_rows();
+    test_rope();
+    test_rope_table();
+    test_window();
+    test_window_batch();
+    return summary("test-layers");
+}
