@@ -58,7 +58,7 @@ failures|common/encode.c|it->max_err = fmax(it->max_err, fabs(d));|
 failures|common/engine.c|e->params.stop = stop;|
 failures|common/engine.c|e->said_approximate = true;|
 failures|common/engine.c|if (c->exact \!\! c->trained|if (c->trained
-failures|common/stream.c|n_tokens < s->o->batch_tokens|n_tokens < 8 * s->o->batch_tokens
+failures|common/stream.c|n_tokens < s->window_tokens|n_tokens < 8 * s->window_tokens
 failures|embed.c|n * p / parts), b|n * p / parts + 9 * (p > 0)), b
 failures|embed.c|e->chunk ? MRA_OUTPUT_SPANS : MRA_OUTPUT_POOLED|MRA_OUTPUT_POOLED
 formats  |embed-output.c|row[c] = NAN|row[c] = 0

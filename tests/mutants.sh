@@ -208,15 +208,15 @@ test-golden |*.c *.h|(uint16_t) (i ? 0 : a->first_n)|0
 test-linear |cpu/linear*.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
 test-linear |cpu/linear*.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
 test-linear |cpu/linear*.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
-test-linear |cpu/linear*.inc|group_at(i, l * GROUPS, k)|group_at(i, 0, k)
-test-linear |cpu/linear*.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j * VL);|v_load(t->f + m * PANEL + j * VL);
+test-linear |cpu/linear*.inc|group_at(i, p->l * GROUPS, a->k)|group_at(i, 0, a->k)
+test-linear |cpu/linear*.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j0 + j * VL);|v_load(t->f + m * PANEL + j0 + j * VL);
 test-linear |cpu/linear*.inc|sum_x[g * ROWS_I + m]|sum_x[g * ROWS_I]
 test-linear |cpu/linear*.inc|(int16_t) ratios[b]|(int16_t) ratios[0]
-test-linear |cpu/linear*.inc|-V_BIAS * sum|-sum
+test-linear |cpu/linear*.inc|V_START - V_BIAS * sum);|V_START - sum);
 test-linear |cpu/linear*.inc|* -scale_min|* scale_min
-test-linear |cpu/linear*.inc|(nibbles[i] >> 4) - 8|(nibbles[i] >> 4)
+test-linear |cpu/linear*.inc|r[i] = (vi) ((v8) r[i] - 8);|r[i] = (vi) ((v8) r[i]);
 test-linear |cpu/linear*.inc|(size_t) k0 * w->row_bytes / k;|0;
-test-linear |cpu/linear*.inc|const size_t at = group_at(i, b, k);|const size_t at = group_at(i, 0, k);
+test-linear |cpu/linear*.inc|const size_t at = group_at(i, b + c, k);|const size_t at = group_at(i, c, k);
 test-linear |*.c *.h|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS + i), first);|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS), first);
 test-linear |*.c *.h|if (!prepared) kern->linear_x|if (!prepared && i0 == 0) kern->linear_x
 test-linear |*.c *.h|if (ith == 0) memset(dst->data, 0, layout_of|if (0) memset(dst->data, 0, layout_of
@@ -308,7 +308,7 @@ test-quantize|encoder/*.c|(align - n % align) % align|0
 test-quantize|encoder/*.c|ggml_quantize_chunk(k->to, rows, k->dst + (size_t) i*k->nb_dst,|ggml_quantize_chunk(k->to, rows, k->dst,
 test-quantize|encoder/*.c|if (n % ggml_blck_size(type) == 0) return type;|if (n % 32 == 0) return type;
 test-quantize|encoder/*.c|if (!is_plain(t->type)) {|if (0) {
-test-encoder-text|encoder/*.c|id >= 0 ? (int32_t) id : find_token(|id >= 0 ? (int32_t) id : -1; (void) (
+test-encoder-text|encoder/*.c|if (id < 0) id = find_token(v, bert|if (id < -1) id = find_token(v, bert
 test-encoder-device|encoder/*.c|ctx->companion = ggml_backend_mra_init(backend, &ctx->no_companion);|(void) backend;
 test-encoder-device|encoder/*.c|for (int i = ctx->n_backends - 1; i >= 0; i--) ggml_backend_free|for (int i = 0; i < ctx->n_backends; i++) ggml_backend_free
 test-encoder-device|encoder/*.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
