@@ -157,6 +157,12 @@ static void order_of_other(const struct mra_attn_head * a, bool given, void * sc
 const struct mra_kernels * kernels_with_order(const struct mra_kernels * k, const struct mra_kernels * order) {
     static struct mra_kernels mixed;
     of_order = order->query_order ? order : k; // CUDA on the host leaves it to k
+#ifdef MRA_TEST_DEVICE
+    if (!order->query_order) { // a device, to what this CPU has
+        mra_kernels_set(NULL);
+        of_order = mra_kernels_get();
+    }
+#endif
     of_rest = k;
     mixed = *k;
     mixed.query_order = order_of_other;

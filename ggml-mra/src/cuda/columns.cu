@@ -11,8 +11,8 @@
 #include "tile.cuh"
 
 enum { H = MRA_QUERY_BLOCK, N = MRA_DEVICE_KEYS };
-static_assert(
-    SELECT_BINS == MRA_DEVICE_BINS && tile_row<64>::LD == 64 + MRA_DEVICE_ROW_PAD && sizeof(half) == MRA_DEVICE_HALF,
+static_assert((int) SELECT_BINS == (int) MRA_DEVICE_BINS && sizeof(half) == MRA_DEVICE_HALF &&
+        (int) tile_row<64>::LD == 64 + (int) MRA_DEVICE_ROW_PAD,
     "device-pack.h says the same");
 
 // One query block.
