@@ -95,6 +95,9 @@ def read_config(folder: Path) -> Config:
         config.norm_bias = r.get("norm_bias") is True
     _head_activations(r, config)
     if head == "classifier":
+        pooling = r.get("classifier_pooling", default="late" if family.name == "eurobert" else "cls")
+        if family.name in ("modernbert", "eurobert") and pooling not in ("cls", "bos"):  # the first token is what the runtime's classifier sees
+            r.fail(f"classifier_pooling {shown(pooling)} is not supported")
         config.labels = _labels(r)
         config.problem_type = _problem_type(r, len(config.labels))
     if family.name == "mra":

@@ -151,14 +151,6 @@ JINA_V3_OWN = Spelling("embeddings.word_embeddings.weight", "encoder.layers.{}."
 ) + _PLAIN_FFN + (norm("layer_output_norm", "norm2"),), "embeddings.token_type_embeddings.weight", "emb_ln", mlm=_LM_HEAD,
     cls=("classifier.dense", "", "classifier.out_proj"))
 
-_JINA_V2_FFN = (
-    dense("ffn_up", "mlp.gated_layers", "n_ff_2", "n_embd", NEVER),
-    dense("ffn_down", "mlp.wo", "n_embd", "n_ff"),
-)
-JINA_V2 = Spelling("embeddings.word_embeddings.weight", "encoder.layer.{}.", _BERT_ATTENTION + (
-    norm("attn_output_norm", "attention.output.LayerNorm"),
-) + _JINA_V2_FFN + (norm("layer_output_norm", "mlp.layernorm"),),
-    "embeddings.token_type_embeddings.weight", "embeddings.LayerNorm", mlm=_CLS_PREDICTIONS, cls=("{}pooler.dense", "", "classifier"))
 
 @dataclass(frozen=True)
 class Family:
@@ -183,10 +175,10 @@ FAMILIES = {
     "Gte": Family("gte", "gte", (GTE, GTE_OWN), "rope", True),
     "New": Family("gte", "gte", (GTE, GTE_OWN), "rope", True),
     "JinaEmbeddingsV3": Family("jina-v3", "jina-bert-v3", (JINA_V3, JINA_V3_OWN), "rope"),
-    "JinaBert": Family("jina-v2", "jina-bert-v2", (JINA_V2,), "alibi", True),
 }
 # what people will try, and why it does not work
 REFUSED = {
+    "JinaBert": "ALiBi is not tested yet",
     "MPNet": "its relative position bias, a table added to the scores, has no place in the attention here",
     "Deberta": "its attention adds products with relative positions to the scores",
     "DebertaV2": "its attention adds products with relative positions to the scores",
