@@ -109,7 +109,7 @@ quick_test() {
         compile $v3_vnni -c "$kernels/alone-vnni.c" -o "$kernels/alone-vnni.o" || return 0
         objects="$objects $kernels/alone-vnni.o $kernels/whole-vnni.o"
     fi
-    if [ "$2" = kernels ]; then kernels_link $objects || return 0
+    if [ "$2" = kernels ]; then rest_build && kernels_link $objects || return 0 # the line before may have changed ref/
     else
         link=$work/build/tests/CMakeFiles/$2.dir/link.txt # of cmake's makefiles
         [ -e "$link" ] && (cd "$work/build/tests" && eval "$(sed "s# -o # $(echo $objects) -o #" "$link")") || return 0
