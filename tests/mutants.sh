@@ -343,10 +343,11 @@ test-encoder-api whole-int8|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUA
 test-encoder-api whole-int8|encoder/*.c|exact.type = type_of(m, p, exact.frame);|
 test-encoder-api whole-int8|encoder/*.c|mra_attention_approximate(m, p).frame != MRA_FRAME_SQUARE|true
 test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
-test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - sum|v_load(rows[i] + c)
+test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - a,|v_load(rows[i] + c),
+test-query-order|cpu/query-order.inc|~ge & ((1u << VL) - 1)|~ge
 test-query-order|cpu/query-order.inc|v_store(t->z + i, -v_load(t->z + i));|
 test-query-order|cpu/query-order.inc|v_set1(-FLT_MAX)), v_set1(FLT_MAX))|v_set1(-INFINITY)), v_set1(FLT_MAX))
-test-query-order|cpu/query-order.inc|t->z[c] = t->C[(size_t) c * (D + 1)];|t->z[c] = t->C[c];
+test-query-order|cpu/query-order.inc|ok ? t.C[(size_t) c * (t.D + 1)] : 0|ok ? t.C[c] : 0
 test-query-order|cpu/query-order.inc|for (; c < D; c++) dst[c] = 0;|
 test-query-order|cpu/key-bias.inc|add ? bias[j + r] + b[r] : b[r]|b[r]
 test-query-order|cpu/key-bias.inc|w[c] = a->scale * a->scale * a|w[c] = a
