@@ -66,8 +66,7 @@ static const struct mra_kernels * reference_of(const struct mra_kernels * kern, 
     ref = mra_kernels_ref;
     ref.query_order = order_of_kernels;
     of_order = kern;
-    if (mra_attn_type_runs(type) == MRA_ATTN_INT8)
-        ref.int8 = kern->int8.form.w_max == mra_int8_ref_bytes.form.w_max ? mra_int8_ref_bytes : mra_int8_ref_words;
+    if (mra_attn_type_runs(type) == MRA_ATTN_INT8) ref.int8 = *mra_int8_reference(&kern->int8);
     return &ref;
 }
 
