@@ -115,7 +115,9 @@ static float * run(const struct linear_case * c, const struct data * d, int i0, 
     return r;
 }
 
-static bool has_bytes(const struct mra_kernels * k) { return strstr(k->name, "vnni") || strstr(k->name, "dot"); }
+static bool has_bytes(const struct mra_kernels * k) {
+    return strstr(k->name, "vnni") || strstr(k->name, "amx") || strstr(k->name, "dot");
+}
 
 // what a table may be off by: floats; 12 bits x 13 bits; 8 bits x 8 bits
 static double tolerance(const struct linear_case * c, const struct mra_kernels * k) {
