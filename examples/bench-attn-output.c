@@ -45,7 +45,7 @@ static void print_table(const struct attn_row * r) {
     char c[N_COLS][32];
     snprintf(c[0], 32, "%lld", (long long) r->n);
     snprintf(c[1], 32, "%s", r->frame);
-    snprintf(c[2], 32, "%s", mra_attn_type_name(r->type));
+    snprintf(c[2], 32, "%s", r->numbers);
     snprintf(c[3], 32, "%.4g", r->budget);
     fmt_real(c[4], r->work, 3);
     snprintf(c[5], 32, "%s", r->isa);
@@ -70,6 +70,7 @@ static void print_json(const struct attn_row * r) {
     cJSON_AddStringToObject(o, "kv", r->kv);
     cJSON_AddStringToObject(o, "frame", r->frame);
     cJSON_AddStringToObject(o, "attn_type", mra_attn_type_name(r->type));
+    cJSON_AddStringToObject(o, "attn_numbers", r->numbers);
     json_real(o, "budget", r->budget, 7);
     json_real(o, "work", r->work, 6);
     json_real(o, "ms", r->time[OURS].ms, 6);

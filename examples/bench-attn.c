@@ -107,6 +107,7 @@ static enum mra_status one_row(struct bench * b, const struct attn_data * d, con
         .dim = d->dim,
         .frame = frame,
         .type = type,
+        .numbers = mra_attn_numbers(type),
         .kv = o->f16 ? "f16" : "f32",
         .isa = mra_isa(),
         .budget = (double) p.budget,

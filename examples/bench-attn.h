@@ -84,6 +84,7 @@ struct attn_row {
     int64_t n, heads, kv_heads, dim;
     const char *frame, *kv, *isa, *peak_isa; // peak_isa: the level of mra-bench peak whose rate is `peak`
     enum mra_attn_type type;
+    const char * numbers; // that the kernels multiply for it
     double budget, work;
     int threads;
     struct timing time[N_CONTENDERS];         // ms NAN: skipped

@@ -331,30 +331,30 @@ test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
 test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
 test-int8   |cpu/int8-rows.h|a <= b \!\! b != b ? b : a|a <= b ? b : a
 test-int8   |cpu/int8.c|first += run;|
-test-int8   |cpu/amx-pack.inc|t / 2 * 32 + column / 4 * 8 + t % 2 * 4 + column % 4|t * 16 + column
-test-int8   |cpu/amx-pack.inc|!(largest < AMX_LARGE_VALUE)) range.k_norm2 = NAN;|0) range.k_norm2 = NAN;
-test-int8   |cpu/amx-pack.inc|- v_load(s->mean + c), b =|, b =
-test-int8   |cpu/amx-pack.inc|p->q_factor[c] = 1 / s.k_factor[c]|p->q_factor[c] = 1
-test-int8   |cpu/amx-pack.inc|v_by_fours(v_to_bf16(|(v_to_bf16(
-test-int8   |cpu/amx-query.inc|limit && bound < 1e6f) << i|limit * 1e30f) << i
-test-int8   |cpu/amx-query.inc|ceilf(bound - MRA_BF16_ABOVE)|0
-test-int8   |cpu/amx-query.inc|- lacking) *|) *
-test-int8   |cpu/amx-query.inc|state[c] / p->v_factor[c]|state[c]
-test-int8   |cpu/amx-query.inc|v_set1(state[a->dv + 1]) * f|v_set1(state[a->dv + 1])
-test-int8   |cpu/amx-attn.inc|amx_weight(r, x->s0, x->w0, 1, i + 4)|amx_weight(r, x->s0, x->w0, 1, i + 3)
-test-int8   |cpu/amx-attn.inc|amx_tail(x.s0, n_k - (nb - 1) * MRA_INT8_KEYS);|
-test-int8   |cpu/amx-attn.inc|    if (nb > 1) {|    if (nb > 2) {
-test-int8   |cpu/amx-attn.inc|r->sum[i] = v_dot_bf16(r->sum[i], x, r->ones);|r->sum[i] = v_dot_bf16(r->sum[i], x, x);
-test-int8   |cpu/amx-any.inc|amx_tail(w->s[0], n_k - j);|
-test-int8   |cpu/amx-any.inc|v + (NC + c) * AMX_TILE|v + c * AMX_TILE
-test-int8   |cpu/amx-any.inc|if (n < MRA_INT8_KEYS) memset|if (0) memset
-test-int8   |cpu/amx-any.inc|idx[j + 1] * DV|idx[j] * DV
-test-int8   |cpu/amx-any.inc|p->v_factor[0] / sum|1 / sum
-test-int8   |ref/bf16.c|(x + exp2_of[x >> 2 & 63]) >> 1|x >> 1
-test-attn   |cpu/amx-any.inc|mra_query_at(a, i0 + i) * a->ld_out|(size_t) (i0 + i) * a->ld_out
-test-attn   |cpu/amx-query.inc|amx_row_sums(dot) + v_set1(same)|amx_row_sums(dot)
-test-levels |cpu/x86-levels.h|1 << 22 \! 1 << 24|1 << 22
-test-levels |cpu/dispatch.c|ask_for_tiles() == 0; }|true; }
+test-int8 tiles|cpu/amx-pack.inc|t / 2 * 32 + column / 4 * 8 + t % 2 * 4 + column % 4|t * 16 + column
+test-int8 tiles|cpu/amx-pack.inc|!(largest < AMX_LARGE_VALUE)) range.k_norm2 = NAN;|0) range.k_norm2 = NAN;
+test-int8 tiles|cpu/amx-pack.inc|- v_load(s->mean + c), b =|, b =
+test-int8 tiles|cpu/amx-pack.inc|p->q_factor[c] = 1 / s.k_factor[c]|p->q_factor[c] = 1
+test-int8 tiles|cpu/amx-pack.inc|v_by_fours(v_to_bf16(|(v_to_bf16(
+test-int8 tiles|cpu/amx-query.inc|limit && bound < 1e6f) << i|limit * 1e30f) << i
+test-int8 tiles|cpu/amx-query.inc|ceilf(bound - MRA_BF16_ABOVE)|0
+test-int8 tiles|cpu/amx-query.inc|- lacking) *|) *
+test-int8 tiles|cpu/amx-query.inc|state[c] / p->v_factor[c]|state[c]
+test-int8 tiles|cpu/amx-query.inc|v_set1(state[a->dv + 1]) * f|v_set1(state[a->dv + 1])
+test-int8 tiles|cpu/amx-attn.inc|amx_weight(r, x->s0, x->w0, 1, i + 4)|amx_weight(r, x->s0, x->w0, 1, i + 3)
+test-int8 tiles|cpu/amx-attn.inc|amx_tail(x.s0, n_k - (nb - 1) * MRA_INT8_KEYS);|
+test-int8 tiles|cpu/amx-attn.inc|    if (nb > 1) {|    if (nb > 2) {
+test-int8 tiles|cpu/amx-attn.inc|r->sum[i] = v_dot_bf16(r->sum[i], x, r->ones);|r->sum[i] = v_dot_bf16(r->sum[i], x, x);
+test-int8 tiles|cpu/amx-any.inc|amx_tail(w->s[0], n_k - j);|
+test-int8 tiles|cpu/amx-any.inc|v + (NC + c) * AMX_TILE|v + c * AMX_TILE
+test-int8 tiles|cpu/amx-any.inc|if (n < MRA_INT8_KEYS) memset|if (0) memset
+test-int8 tiles|cpu/amx-any.inc|idx[j + 1] * DV|idx[j] * DV
+test-int8 tiles|cpu/amx-any.inc|p->v_factor[0] / sum|1 / sum
+test-int8 tiles|ref/bf16.c|(x + exp2_of[x >> 2 & 63]) >> 1|x >> 1
+test-attn tiles|cpu/amx-any.inc|mra_query_at(a, i0 + i) * a->ld_out|(size_t) (i0 + i) * a->ld_out
+test-attn tiles|cpu/amx-query.inc|amx_row_sums(dot) + v_set1(same)|amx_row_sums(dot)
+test-levels tiles|cpu/x86-levels.h|1 << 22 \! 1 << 24|1 << 22
+test-levels tiles|cpu/dispatch.c|ask_for_tiles() == 0; }|true; }
 test-attn whole-int8|*.c *.h|if (a.int8) a.int8->pack(&a, &a.int8_pack, k0, k1);|if (a.int8 && k0 == 0) a.int8->pack(&a, &a.int8_pack, k0, k1);
 test-attn whole-int8|*.c *.h|a->d, a->dv, a->n_k, bytes, !exact);|a->d, a->dv, a->n_k, bytes, false);
 test-attn whole-int8|*.c *.h|l.per_head += mra_int8_pack_size((int) d, (int) dv, MRA_INT8_KEYS, p->u.attn.int8) + ALIGN;|

@@ -178,13 +178,19 @@ static void check_type(const struct golden * g, const struct golden * trained) {
         mra_kernels_set(level ? NULL : mra_kernels_by_name("base"));
         const bool has = mra_attn_type_runs(MRA_ATTN_INT8) == MRA_ATTN_INT8;
         CHECK(level || !has, "kernels base have int8");
+        const char *numbers = mra_attn_numbers(MRA_ATTN_INT8), *isa = mra_isa(),
+                   *known = !has                          ? "float"
+            : strcmp(isa, "v4-amx") == 0                  ? "bf16"
+            : strstr(isa, "-vnni") || strstr(isa, "-dot") ? "int8"
+                                                          : "int16";
+        CHECK(strcmp(numbers, known) == 0, "kernels %s: %s", isa, numbers);
         for (int i = 0; i < 4; i++) {
             const bool int8 = has && cases[i].int8;
-            CHECK(strcmp(text_of(cases[i].m, cases[i].type, 100, text), int8 ? "exact, int8" : "exact") == 0,
-                "case %d: '%s'", i, text);
-            CHECK(strcmp(text_of(cases[i].m, cases[i].type, 5000, text),
-                      int8 ? "columns, budget 0.125, int8" : "columns, budget 0.125") == 0,
-                "case %d, long: '%s'", i, text);
+            char want[2][64]; // with the numbers of this CPU
+            snprintf(want[0], sizeof(want[0]), "exact%s%s", int8 ? ", " : "", int8 ? numbers : "");
+            snprintf(want[1], sizeof(want[1]), "columns, budget 0.125%s%s", int8 ? ", " : "", int8 ? numbers : "");
+            CHECK(strcmp(text_of(cases[i].m, cases[i].type, 100, text), want[0]) == 0, "case %d: '%s'", i, text);
+            CHECK(strcmp(text_of(cases[i].m, cases[i].type, 5000, text), want[1]) == 0, "case %d, long: '%s'", i, text);
         }
     }
     CHECK(strcmp(text_of(trained->model, MRA_ATTENTION_TYPE_AUTO, trained->seqs[trained->n_seq - 1].n, text),

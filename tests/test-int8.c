@@ -17,13 +17,14 @@ enum kind {
     LARGE_V,   // 1e30
     HUGE_ROWS, // three rows of q
     HUGE_ALL,  // scores of +-1e4: for floats
+    ALIGNED,   // each query is a key, 10 times as large: some for floats, though no weight is small
     BAD_Q,     // NaN in a row of q
     BAD_K,
     BAD_V, // infinite
     N_KINDS
 };
 static const char * const kind_names[] = { "normal", "q outlier", "k outlier", "v outlier", "huge score", "equal keys",
-    "zero values", "no values", "zero query", "tiny sink", "large v", "huge rows", "huge scores", "NaN in q",
+    "zero values", "no values", "zero query", "tiny sink", "large v", "huge rows", "huge scores", "aligned", "NaN in q",
     "NaN in k", "inf in v" };
 
 // left: rows that the guard must leave to floats; error: what bytes may be off by
@@ -58,6 +59,7 @@ static const struct int8_case cases[] = {
     { LARGE_V, 33, 513, 64, 64, false, 0, 0.025 },
     { HUGE_ROWS, 70, 513, 64, 64, false, 3, 0.03 }, // such rows in the sample make the factors worse
     { HUGE_ALL, 70, 513, 64, 64, false, 70, 1e-5 },
+    { ALIGNED, 70, 130, 64, 64, false, -1, 0.01 },
     { BAD_Q, 70, 130, 64, 64, false, 1, 0.025 },
     { BAD_K, 40, 130, 64, 64, false, 40, 1e-5 },
     { BAD_V, 40, 130, 64, 64, false, 40, 1e-5 },
@@ -136,6 +138,7 @@ static void spoil(const struct int8_case * c, float * q, float * k, float * v) {
         if (c->kind == Q_OUTLIER) r[5] *= 50;
         if (c->kind == K_OUTLIER) r[5] *= 0.02f;
         for (int x = 0; x < d; x++) {
+            if (c->kind == ALIGNED) r[x] = 10 * k[i * d + x];
             if (c->kind == HUGE_SCORE) r[x] = fabsf(r[x]) * (x % 2 ? 1 : -1);
             if (c->kind == ZERO_QUERY) r[x] = 0;
             if (c->kind == HUGE_ALL) r[x] *= 60;

@@ -320,7 +320,7 @@ failures() {
     run 0 embed_with "$models/mra.gguf" "a b"; silent err; says out '"attention": "exact"}$'
     words 200 | tr '\n' ' ' >short.txt
     # in integers, or in floats where the kernels have none
-    run 0 embed_with long.gguf -f short.txt --attn exact --attn-type int8 --verify -v; says out '"attention": "exact\(, int8\)\?",'; says err "attention in \(int8\|float\)"
+    run 0 embed_with long.gguf -f short.txt --attn exact --attn-type int8 --verify -v; says out '"attention": "exact\(, \(int8\|int16\|bf16\)\)\?",'; says err "attention in \(int8\|int16\|bf16\|float\)"
     MRA_ISA=base run 0 embed_with long.gguf -f short.txt --attn exact --attn-type int8; lines err 1; says err "--attn-type int8: kernels base have none"; says out '"attention": "exact"}$'
     MRA_ISA=base run 0 embed_with long.gguf --dry-run --json short --attn-type int8; says out '"attention_type": "float"'
     run 2 embed_with long.gguf short --attn-type int4; says err "int4"

@@ -70,8 +70,8 @@ static void emit(struct stream * s, struct item * it) {
             "\"tokens\": %lld, \"passes\": %d, \"attention\": \"%s\", \"attention_type\": \"%s\", \"attention_work\": "
             "%.4g, \"gflop\": %.5g, "
             "\"gflop_exact\": %.5g, \"memory_bytes\": %.0f",
-            (long long) it->n_tokens, it->n_seq, e.exact ? "exact" : "mra", e.int8 ? "int8" : "float", e.work, e.gflop,
-            e.gflop_exact, n_bytes);
+            (long long) it->n_tokens, it->n_seq, e.exact ? "exact" : "mra",
+            mra_attn_numbers(e.int8 ? MRA_ATTN_INT8 : MRA_ATTN_FLOAT), e.work, e.gflop, e.gflop_exact, n_bytes);
         stream_json_tail(s, it);
         stream_line_end(s);
         return;
@@ -81,7 +81,8 @@ static void emit(struct stream * s, struct item * it) {
     if (r->id) snprintf(name, sizeof(name), "%.60s", r->id);
     else snprintf(name, sizeof(name), "%.40s%s%lld", r->file ? r->file : "", r->file ? ":" : "", (long long) r->line);
     sink_printf(&s->out, "%-10s  %8lld  %6d  %9s  %5s  %6.3f  %9.2f  %9.2f  %9.1f\n", name, (long long) it->n_tokens,
-        it->n_seq, e.exact ? "exact" : "mra", e.int8 ? "int8" : "float", e.work, e.gflop, e.gflop_exact, n_bytes / 1e6);
+        it->n_seq, e.exact ? "exact" : "mra", mra_attn_numbers(e.int8 ? MRA_ATTN_INT8 : MRA_ATTN_FLOAT), e.work,
+        e.gflop, e.gflop_exact, n_bytes / 1e6);
     sink_commit(&s->out);
 }
 

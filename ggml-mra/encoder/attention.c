@@ -63,7 +63,9 @@ static void describe(struct mra_attention_choice * c) {
     else if (c->trained) snprintf(c->text, sizeof(c->text), "%s, as trained", frame);
     else if (c->attn.counts[0] >= 0) snprintf(c->text, sizeof(c->text), "%s, fixed counts", frame);
     else snprintf(c->text, sizeof(c->text), "%s, budget %.4g", frame, (double) c->attn.budget);
-    if (c->attn.type == MRA_ATTN_INT8) strncat(c->text, ", int8", sizeof(c->text) - strlen(c->text) - 1);
+    const size_t end = strlen(c->text);
+    if (c->attn.type == MRA_ATTN_INT8) // what this CPU has for it
+        snprintf(c->text + end, sizeof(c->text) - end, ", %s", mra_attn_numbers(c->attn.type));
 }
 
 struct mra_attention_choice mra_attention_of(

@@ -111,6 +111,8 @@ enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * n
 // What the CPU kernels in use (mra_isa) compute such a node in: MRA_ATTN_FLOAT where they have no integers.
 enum mra_attn_type mra_attn_type_runs(enum mra_attn_type type);
 const char * mra_attn_type_name(enum mra_attn_type type); // "float", "int8"; NULL: unknown
+// The numbers that they multiply for it: "float", or for MRA_ATTN_INT8 what the CPU has, "int8", "int16", "bf16"
+const char * mra_attn_numbers(enum mra_attn_type type);
 
 // Work of these settings as a fraction of exact attention's (4 n_q n_k d flops): cells scored at every level, the
 // bound, and the exact pairs; of sorted also the order, biases and means, counted for a head size of 64. A sorted

@@ -148,6 +148,12 @@ const char * mra_attn_type_name(enum mra_attn_type type) {
     return type == MRA_ATTN_FLOAT ? "float" : type == MRA_ATTN_INT8 ? "int8" : NULL;
 }
 
+const char * mra_attn_numbers(enum mra_attn_type type) {
+    const struct mra_int8_kernels * k = &mra_kernels_get()->int8;
+    if (mra_attn_type_runs(type) == MRA_ATTN_FLOAT) return "float";
+    return k->form.w_max == 0 ? "bf16" : k->form.w_max < 256 ? "int8" : "int16";
+}
+
 int mra_slots(int n_threads) {
     long n = n_threads > 0 ? n_threads : sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n > MAX_SLOTS ? MAX_SLOTS : (int) n;
