@@ -216,6 +216,9 @@ test-linear |cpu/linear*.inc|group_at(i, p->l * GROUPS, a->k)|group_at(i, 0, a->
 test-linear |cpu/linear*.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j0 + j * VL);|v_load(t->f + m * PANEL + j0 + j * VL);
 test-linear |cpu/linear*.inc|sum_x[g * ROWS_I + m]|sum_x[g * ROWS_I]
 test-linear |cpu/linear*.inc|(int16_t) ratios[b]|(int16_t) ratios[0]
+test-linear |cpu/linear*.inc|low = (v & 15) - 8;|low = (v & 15) - 7;
+test-linear |cpu/linear*.inc|s[b + 8] >> 4 \! s[b + 4] >> 6 << 4|s[b + 8] >> 4
+test-linear |cpu/linear*.inc|scales[N + b] = -4 * ends[b];|scales[N + b] = 4 * ends[b];
 test-linear |cpu/linear*.inc|V_START - V_BIAS * sum);|V_START - sum);
 test-linear |cpu/linear*.inc|* -scale_min|* scale_min
 test-linear |cpu/linear*.inc|r[i] = (vi) ((v8) r[i] - 8);|r[i] = (vi) ((v8) r[i]);
