@@ -259,7 +259,10 @@ test-encoder|encoder/*.c|if (b->g->types) x = ggml_add|if (0) x = ggml_add
 test-encoder|encoder/*.c|x = ggml_get_rows(ctx, x, g->rows);|x = rows_of(&b, x, 0, s->n_rows);
 test-encoder|encoder/*.c|p->positions[n] = t;|p->positions[n] = n;
 test-encoder|encoder/*.c|p->types[n]     = q->tokens ? q->tokens[t].segment :|p->types[n]     = q->tokens ? 0 :
-test-encoder|encoder/*.c|return n <= MRA_AUTO_EXACT|return n < MRA_AUTO_EXACT
+test-encoder|encoder/*.c|return n <= exact_up_to(m, p)|return n < exact_up_to(m, p)
+test-encoder-api|encoder/*.c|n < 16384 ? 5.0f / 16|n <= 16384 ? 5.0f / 16
+test-encoder-api|encoder/*.c|return integers ? MRA_AUTO_EXACT_INT8 : MRA_AUTO_EXACT;|return MRA_AUTO_EXACT;
+test-encoder-api|encoder/*.c|p->attn.budget == MRA_AUTO_BUDGET;|true;
 test-encoder|encoder/*.c|exact.scale     = own.scale;|exact.scale     = 0;
 test-encoder|encoder/*.c|return attn->counts[0] >= n_blocks * n_blocks;|return attn->counts[0] >= n_blocks;
 test-encoder|encoder/*.c|j->ctx->out + j->first_row[j->order[i]] * j->n_cols|j->ctx->out + j->first_row[i] * j->n_cols
@@ -372,7 +375,7 @@ test-errors whole-int8|*.c *.h|p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME
 test-encoder-api whole-int8|encoder/*.c|(p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized)|p->attention_type == MRA_ATTENTION_TYPE_AUTO
 test-encoder-api whole-int8|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUARE|if (!wanted
 test-encoder-api whole-int8|encoder/*.c|exact.type = type_of(m, p, exact.frame);|
-test-encoder-api whole-int8|encoder/*.c|mra_attention_approximate(m, p).frame != MRA_FRAME_SQUARE|true
+test-encoder-api whole-int8|encoder/*.c|mra_attention_approximate(m, p, 1).frame != MRA_FRAME_SQUARE|true
 test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
 test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - a,|v_load(rows[i] + c),
 test-query-order|cpu/query-order.inc|~ge & ((1u << VL) - 1)|~ge

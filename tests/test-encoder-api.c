@@ -131,13 +131,27 @@ static void check_choice(const struct golden * g, const struct golden * trained)
     const struct mra_attention_choice at = mra_attention_of(g->model, &p, MRA_AUTO_EXACT),
                                       above = mra_attention_of(g->model, NULL, MRA_AUTO_EXACT + 1);
     CHECK(at.exact && at.work == 1 && strcmp(at.text, "exact") == 0, "at the limit: %s", at.text);
-    CHECK(!above.exact && !above.trained && above.attn.frame == MRA_FRAME_COLUMNS && above.work < .2 && above.work > .1,
+    CHECK(!above.exact && !above.trained && above.attn.frame == MRA_FRAME_SORTED && above.work < .4 && above.work > .3,
         "above the limit: %s, work %g", above.text, above.work);
-    CHECK(strcmp(above.text, "columns, budget 0.125") == 0, "text '%s'", above.text);
+    CHECK(strcmp(above.text, "sorted, budget 0.375") == 0, "text '%s'", above.text);
+    CHECK(above.exact_up_to == MRA_AUTO_EXACT, "exact up to %d", above.exact_up_to);
+    const struct {
+        int n;
+        float budget;
+    } by_length[] = { { 4095, 3.f / 8 }, { 4096, 5.f / 16 }, { 16383, 5.f / 16 }, { 16384, 1.f / 4 } };
+    for (int i = 0; i < 4; i++) {
+        const float got = mra_attention_of(g->model, NULL, by_length[i].n).attn.budget;
+        CHECK(got == by_length[i].budget, "%d tokens: budget %g", by_length[i].n, (double) got);
+    }
+    p.attn.budget = .25f;
+    CHECK(
+        strcmp(mra_attention_of(g->model, &p, 5000).text, "columns, budget 0.25") == 0, "a chosen budget is not used");
+    p.attn.budget = MRA_AUTO_BUDGET;
     p.attention = MRA_ATTENTION_EXACT;
     CHECK(mra_attention_of(g->model, &p, 5000).exact, "exact is not exact");
     p.attention = MRA_ATTENTION_MRA;
-    CHECK(!mra_attention_of(g->model, &p, 200).exact, "mra is exact at 200 tokens");
+    CHECK(strcmp(mra_attention_of(g->model, &p, 200).text, "columns, budget 0.125") == 0, "mra at 200 tokens: %s",
+        mra_attention_of(g->model, &p, 200).text);
     p.attention = MRA_ATTENTION_AUTO;
     p.attn.budget = 1;
     CHECK(mra_attention_of(g->model, &p, 5000).exact, "the whole budget is not exact");
@@ -188,9 +202,12 @@ static void check_type(const struct golden * g, const struct golden * trained) {
             const bool int8 = has && cases[i].int8;
             char want[2][64]; // with the numbers of this CPU
             snprintf(want[0], sizeof(want[0]), "exact%s%s", int8 ? ", " : "", int8 ? numbers : "");
-            snprintf(want[1], sizeof(want[1]), "columns, budget 0.125%s%s", int8 ? ", " : "", int8 ? numbers : "");
+            snprintf(want[1], sizeof(want[1]), "sorted, budget 0.3125%s%s", int8 ? ", " : "", int8 ? numbers : "");
             CHECK(strcmp(text_of(cases[i].m, cases[i].type, 100, text), want[0]) == 0, "case %d: '%s'", i, text);
-            CHECK(strcmp(text_of(cases[i].m, cases[i].type, 5000, text), want[1]) == 0, "case %d, long: '%s'", i, text);
+            CHECK(
+                strcmp(text_of(cases[i].m, cases[i].type, 10000, text), want[1]) == 0, "case %d, long: '%s'", i, text);
+            CHECK((text_of(cases[i].m, cases[i].type, MRA_AUTO_EXACT_INT8, text)[0] == 'e') == int8,
+                "case %d, %d tokens: '%s'", i, MRA_AUTO_EXACT_INT8, text);
         }
     }
     CHECK(strcmp(text_of(trained->model, MRA_ATTENTION_TYPE_AUTO, trained->seqs[trained->n_seq - 1].n, text),

@@ -399,7 +399,7 @@ static void check_requests(const struct golden * g) {
     p[2].n_batch = -1;
     p[3].n_ffn_rows = -1;
     p[4].attention = (enum mra_attention) 5;
-    p[5].attn.budget = 0;
+    p[5].attn.budget = -1;
     for (int i = 0; i < 6; i++) {
         struct mra_error err = { 0 };
         CHECK(!mra_context_new(g->model, &p[i], &err) && err.code == MRA_ERR_ARG, "context parameters %d are accepted",

@@ -313,8 +313,8 @@ failures() {
     run 0 embed_with long.gguf --dry-run --json short;                        says out '"attention": "exact"'; expect json "$check" jsonl out 1
     # approximate attention is not silent, and is said once
     cat book.txt book.txt >books.txt
-    run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right; lines err 1; says err "above 1024 tokens attention is approximate (columns, budget 0.125); --attn exact"
-    expect json "$check" jsonl out 2; says out '"attention": "columns, budget 0.125"}$'
+    run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right; lines err 1; says err "above 1024 tokens attention is approximate (sorted, budget 0.375); --attn exact"
+    expect json "$check" jsonl out 2; says out '"attention": "sorted, budget 0.375"}$'
     run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right --attn exact; silent err; says out '"attention": "exact"}$'
     run 0 embed_with long.gguf -f books.txt --max-tokens 1500 --truncate right --attn mra --budget 1/4; silent err; says out '"attention": "columns, budget 0.25"}$'
     run 0 embed_with "$models/mra.gguf" "a b"; silent err; says out '"attention": "exact"}$'

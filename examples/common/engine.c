@@ -124,7 +124,7 @@ void engine_say_approximate(struct engine * e, const struct mra_attention_choice
     e->said_approximate = true;
     progress_clear();
     fprintf(stderr, "%s: above %d tokens attention is approximate (%s); --attn exact computes it exactly\n", e->program,
-        MRA_AUTO_EXACT, c->text);
+        c->exact_up_to, c->text);
 }
 
 double engine_gflop(const struct mra_model_info * info, int n_tokens, double attn_work) {

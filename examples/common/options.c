@@ -59,13 +59,15 @@ const struct arg_opt common_options[] = {
     { OPT_MAX_TOKENS, "max-tokens", "N", "that limit, special tokens included (default: the model's)" },
     { OPT_ATTN, "attn", "KIND",
         "auto (default): a model trained with MRA as trained, others exact up\nto " VALUE(
-            MRA_AUTO_EXACT) " tokens, above that MRA; exact; mra" },
+            MRA_AUTO_EXACT) " tokens (int8: " VALUE(MRA_AUTO_EXACT_INT8) "), above that MRA: --frame and --budget, or\n"
+                                                                         "where neither is given sorted, 3/8 to 1/4 by "
+                                                                         "length; exact; mra" },
     { OPT_ATTN_TYPE, "attn-type", "TYPE",
         "what attention is computed in: float; int8: 3 to 6 times as fast, 1 % off (bf16\nwhere the CPU has tiles: .3 "
         "%); auto (default): int8 where the "
         "weights are quantized and this CPU gains by it" },
     { OPT_FRAME, "frame", "NAME", "of MRA: columns (default), sorted, mra2, mra2s, exact, or cell\nsizes: 16,4,1" },
-    { OPT_BUDGET, "budget", "W", "of MRA: work as a fraction of exact attention's (default 1/8)" },
+    { OPT_BUDGET, "budget", "W", "of MRA: work as a fraction of exact attention's (default 1/8, see --attn)" },
     { OPT_BATCH, "batch-tokens", "N",
         "tokens computed at a time; bounds the memory (default " VALUE(MRA_DEFAULT_BATCH) ")" },
     { OPT_MAX_MEMORY, "max-memory", "SIZE",

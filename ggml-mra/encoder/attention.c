@@ -1,5 +1,5 @@
-// Exact attention, or the settings of the model or of the context: exact(n) = asked for, or n <= MRA_AUTO_EXACT, or the
-// settings cover every pair of n tokens.
+// Exact attention, or the settings of the model or of the context: exact(n) = asked for, or n is short, or the settings
+// cover every pair of n tokens. Settings that nobody chose follow the length.
 #include "attention.h"
 
 #include <stdio.h>
@@ -9,19 +9,35 @@ static bool uses_its_own(const struct mra_model * m, const struct mra_context_pa
     return p->attention == MRA_ATTENTION_AUTO && m->info.has_mra;
 }
 
+static bool on_cpu(const struct mra_model * m) { return ggml_backend_dev_type(m->dev) == GGML_BACKEND_DEVICE_TYPE_CPU; }
+
+static bool chooses_itself(const struct mra_model * m, const struct mra_context_params * p) {
+    return p->attention == MRA_ATTENTION_AUTO && !m->info.has_mra && on_cpu(m) && p->attn.counts[0] < 0 &&
+        p->attn.budget == MRA_AUTO_BUDGET;
+}
+
+// The automatic choice for a text of n tokens: the sorted frame with the smallest of the budgets 3/8, 5/16, 1/4 that
+// was measured to give embeddings a cosine of about .999 to exact attention's (docs/attention.md).
+static void choose_by_length(struct mra_attn_params * attn, int n) {
+    attn->frame = MRA_FRAME_SORTED;
+    attn->budget = n < 4096 ? 3.0f / 8 : n < 16384 ? 5.0f / 16 : 1.0f / 4;
+}
+
 // in what a node of this frame computes
 static enum mra_attn_type type_of(
     const struct mra_model * m, const struct mra_context_params * p, enum mra_frame frame) {
     const bool quantized = ggml_is_quantized(m->layers[0].up.w->type),
                wanted = p->attention_type == MRA_ATTENTION_TYPE_INT8 ||
         (p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized);
-    if (!wanted || frame == MRA_FRAME_SQUARE || ggml_backend_dev_type(m->dev) != GGML_BACKEND_DEVICE_TYPE_CPU)
-        return MRA_ATTN_FLOAT;
+    if (!wanted || frame == MRA_FRAME_SQUARE || !on_cpu(m)) return MRA_ATTN_FLOAT;
     return mra_attn_type_runs(MRA_ATTN_INT8);
 }
 
-struct mra_attn_params mra_attention_approximate(const struct mra_model * m, const struct mra_context_params * p) {
+struct mra_attn_params mra_attention_approximate(
+    const struct mra_model * m, const struct mra_context_params * p, int n_tokens) {
     struct mra_attn_params attn = uses_its_own(m, p) ? m->info.attn : p->attn;
+    if (chooses_itself(m, p)) choose_by_length(&attn, n_tokens);
+    else if (attn.budget == MRA_AUTO_BUDGET) attn.budget = mra_attn_params_default().budget;
     if (m->info.has_mra && !(attn.scale > 0)) attn.scale = m->info.attn.scale;
     attn.n_threads = p->n_threads;
     attn.type = type_of(m, p, attn.frame);
@@ -29,7 +45,7 @@ struct mra_attn_params mra_attention_approximate(const struct mra_model * m, con
 }
 
 struct mra_attn_params mra_attention_exact(const struct mra_model * m, const struct mra_context_params * p) {
-    const struct mra_attn_params own = mra_attention_approximate(m, p);
+    const struct mra_attn_params own = mra_attention_approximate(m, p, 1);
     struct mra_attn_params exact = mra_attn_params_exact();
     exact.scale = own.scale;
     exact.n_threads = own.n_threads;
@@ -45,12 +61,18 @@ static bool refines_all(const struct mra_attn_params * attn, int n) {
     return attn->counts[0] >= n_blocks * n_blocks;
 }
 
+// Where settings follow the length, exact attention in integers is the faster way to that cosine for longer.
+static int exact_up_to(const struct mra_model * m, const struct mra_context_params * p) {
+    const bool integers = chooses_itself(m, p) && type_of(m, p, MRA_FRAME_EXACT) == MRA_ATTN_INT8;
+    return integers ? MRA_AUTO_EXACT_INT8 : MRA_AUTO_EXACT;
+}
+
 bool mra_attention_is_exact(const struct mra_model * m, const struct mra_context_params * p, int n) {
-    const struct mra_attn_params attn = mra_attention_approximate(m, p);
+    const struct mra_attn_params attn = mra_attention_approximate(m, p, n);
     if (m->arch.position == MRA_POSITION_ALIBI) return true; // nothing else takes the distance from the scores
     if (p->attention == MRA_ATTENTION_EXACT || attn.frame == MRA_FRAME_EXACT || refines_all(&attn, n)) return true;
     if (p->attention == MRA_ATTENTION_MRA || m->info.has_mra) return false;
-    return n <= MRA_AUTO_EXACT || mra_attn_work(&attn, n, n) >= 1;
+    return n <= exact_up_to(m, p) || mra_attn_work(&attn, n, n) >= 1;
 }
 
 static void describe(struct mra_attention_choice * c) {
@@ -75,7 +97,8 @@ struct mra_attention_choice mra_attention_of(
     const struct mra_context_params p = params ? *params : mra_context_params_default();
     c.exact = mra_attention_is_exact(m, &p, n_tokens);
     c.trained = !c.exact && uses_its_own(m, &p);
-    c.attn = c.exact ? mra_attention_exact(m, &p) : mra_attention_approximate(m, &p);
+    c.attn = c.exact ? mra_attention_exact(m, &p) : mra_attention_approximate(m, &p, n_tokens);
+    c.exact_up_to = exact_up_to(m, &p);
     const double work = c.exact ? 1 : mra_attn_work(&c.attn, n_tokens, n_tokens);
     c.work = work < 1 ? work : 1;
     describe(&c);

@@ -3,8 +3,9 @@
 
 #include "model.h"
 
-// What is not exact uses these settings, whatever the length of a sequence.
-struct mra_attn_params mra_attention_approximate(const struct mra_model * m, const struct mra_context_params * p);
+// What a sequence of n_tokens uses that is not exact. Only the budget depends on n_tokens.
+struct mra_attn_params mra_attention_approximate(
+    const struct mra_model * m, const struct mra_context_params * p, int n_tokens);
 // What is exact: the same scale and threads.
 struct mra_attn_params mra_attention_exact(const struct mra_model * m, const struct mra_context_params * p);
 bool mra_attention_is_exact(const struct mra_model * m, const struct mra_context_params * p, int n_tokens);

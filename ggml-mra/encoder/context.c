@@ -9,9 +9,10 @@
 enum { SMALL_PIECES = 1 << 20 }; // what ggml takes here and there
 
 struct mra_context_params mra_context_params_default(void) {
-    return (struct mra_context_params) {
-        .attn = mra_attn_params_default(), .n_batch = MRA_DEFAULT_BATCH, .n_ffn_rows = MRA_DEFAULT_FFN_ROWS
-    };
+    struct mra_attn_params attn = mra_attn_params_default();
+    attn.budget = MRA_AUTO_BUDGET;
+    return (
+        struct mra_context_params) { .attn = attn, .n_batch = MRA_DEFAULT_BATCH, .n_ffn_rows = MRA_DEFAULT_FFN_ROWS };
 }
 
 static void * cpu_function(ggml_backend_t cpu, const char * name) {
@@ -70,7 +71,9 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
     if ((unsigned) p->attention_type > MRA_ATTENTION_TYPE_INT8)
         return mra_fail(err, MRA_ERR_ARG, "unknown type of attention %d", (int) p->attention_type);
     p->attn.type = MRA_ATTN_FLOAT; // attention_type counts
-    if (mra_attn_work(&p->attn, 64, 64) < 0) {
+    struct mra_attn_params attn = p->attn;
+    if (attn.budget == MRA_AUTO_BUDGET) attn.budget = mra_attn_params_default().budget;
+    if (mra_attn_work(&attn, 64, 64) < 0) {
         return mra_fail(err, MRA_ERR_ARG, "attention settings are not valid (frame %d, budget %g)", (int) p->attn.frame,
             (double) p->attn.budget);
     }
@@ -85,7 +88,7 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
 static enum mra_status check_type(
     const struct mra_model * m, const struct mra_context_params * p, struct mra_error * err) {
     if (p->attention_type != MRA_ATTENTION_TYPE_INT8 || p->attention == MRA_ATTENTION_EXACT ||
-        mra_attention_approximate(m, p).frame != MRA_FRAME_SQUARE)
+        mra_attention_approximate(m, p, 1).frame != MRA_FRAME_SQUARE)
         return MRA_OK;
     return mra_fail(err, MRA_ERR_UNSUPPORTED, "attention in int8: frames are exact and columns, not square ones%s",
         p->attention == MRA_ATTENTION_AUTO && m->info.has_mra ? ", with which this model was trained" : "");

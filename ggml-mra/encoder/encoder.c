@@ -113,21 +113,27 @@ static enum mra_status sort_sequences(struct mra_job * j, struct mra_error * err
     return MRA_OK;
 }
 
+// of sequence i of the order
+static struct mra_attn_params attention_of(const struct mra_job * j, int i) {
+    if (i < j->n_exact) return mra_attention_exact(j->ctx->model, &j->ctx->params);
+    return mra_attention_approximate(j->ctx->model, &j->ctx->params, j->seqs[j->order[i]].n);
+}
+
 static enum mra_status run(struct mra_job * j, struct mra_error * err) {
     const struct mra_context_params * params = &j->ctx->params;
-    const struct mra_attn_params approximate = mra_attention_approximate(j->ctx->model, params),
-                                 exact = mra_attention_exact(j->ctx->model, params);
     int64_t most_tokens = params->n_batch; // of a pass with several sequences: less where there is no memory for it
     for (int a = 0, b; a < j->n_order; a = b) {
         const bool is_exact = a < j->n_exact;
-        const struct mra_attn_params * attn = is_exact ? &exact : &approximate;
-        const int end = is_exact ? j->n_exact : j->n_order, most = attn->frame == MRA_FRAME_SQUARE ? MAX_SQUARE : end;
+        const struct mra_attn_params attn = attention_of(j, a);
+        const int end = is_exact ? j->n_exact : j->n_order, most = attn.frame == MRA_FRAME_SQUARE ? MAX_SQUARE : end;
         int64_t n_tokens = j->seqs[j->order[a]].n;
-        for (b = a + 1; b < end && b - a < most && n_tokens + j->seqs[j->order[b]].n <= most_tokens; b++)
+        for (b = a + 1; b < end && b - a < most && n_tokens + j->seqs[j->order[b]].n <= most_tokens; b++) {
+            if (attention_of(j, b).budget != attn.budget) break; // a pass has one
             n_tokens += j->seqs[j->order[b]].n;
+        }
         if (params->stop && params->stop(params->stop_user)) return mra_fail(err, MRA_ERR_STOPPED, "stopped");
         enum mra_status st = mra_gguf_recheck(&j->ctx->model->file, err);
-        if (st == MRA_OK) st = mra_pass_run(j, a, b, attn, err);
+        if (st == MRA_OK) st = mra_pass_run(j, a, b, &attn, err);
         if (st == MRA_ERR_MEMORY && b - a > 1) {
             most_tokens = n_tokens / 2;
             b = a;

@@ -96,10 +96,13 @@ enum mra_status mra_model_tokenize(const struct mra_model * model, const char * 
 #define MRA_DEFAULT_BATCH    8192 // tokens computed at a time
 #define MRA_DEFAULT_FFN_ROWS 512  // tokens whose feed-forward part is computed at a time
 #define MRA_AUTO_EXACT       1024 // tokens up to which MRA_ATTENTION_AUTO is exact
+#define MRA_AUTO_EXACT_INT8  8192 // the same where exact attention is in int8 and nobody chose `attn`
+#define MRA_AUTO_BUDGET      0    // budget of a context's `attn`: nobody chose it
 
 enum mra_attention {
     MRA_ATTENTION_AUTO, // a model trained with MRA: its own settings. Others: exact up to MRA_AUTO_EXACT tokens or
-                        // where `attn` would be no less work, above that `attn`
+                        // where `attn` would be no less work, above that `attn`. With MRA_AUTO_BUDGET on a CPU, above
+                        // that the sorted frame with a budget that follows the length: about .999 of exact's cosine
     MRA_ATTENTION_EXACT,
     MRA_ATTENTION_MRA, // `attn`, whatever the model and the length
 };
@@ -119,7 +122,9 @@ struct mra_context_params {
     int n_threads;
     enum mra_attention attention;
     enum mra_attention_type attention_type;
-    struct mra_attn_params attn; // default: columns, budget 1/8. Its type does not count: attention_type does
+    // Default: columns, MRA_AUTO_BUDGET, which is 1/8 but where MRA_ATTENTION_AUTO chooses frame and budget by length.
+    // Its type does not count: attention_type does
+    struct mra_attn_params attn;
     int n_batch;    // most tokens of a pass, in whole sequences, one at least. Bounds the memory. 0: MRA_DEFAULT_BATCH
     int n_ffn_rows; // tokens whose feed-forward part is computed at a time; 0: MRA_DEFAULT_FFN_ROWS
     // Most bytes of a pass and its result. Passes become smaller than n_batch where that helps; a sequence that needs
@@ -146,6 +151,7 @@ struct mra_attention_choice {
     struct mra_attn_params attn; // frame, type that is really computed in, budget or counts, scale
     double work;                 // as a fraction of exact attention's, at most 1
     char text[64];               // "exact", "exact, int8", "sorted, budget 0.125", "32,1, as trained"
+    int exact_up_to;             // tokens up to which MRA_ATTENTION_AUTO would be exact
 };
 // All zero where model is NULL or n_tokens < 1.
 struct mra_attention_choice mra_attention_of(

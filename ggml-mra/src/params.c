@@ -56,7 +56,7 @@ struct mra_attn_params mra_attn_params_checkpoint(
 enum mra_status mra_attn_params_parse(struct mra_attn_params * p, const char * name, struct mra_error * err) {
     if (!p) return mra_fail(err, MRA_ERR_ARG, "settings are NULL");
     if (!name) return mra_fail(err, MRA_ERR_ARG, "the frame's name is NULL");
-    const float budget = p->budget;
+    const float budget = p->budget == 0 ? mra_attn_params_default().budget : p->budget; // 0: nobody chose it
     struct mra_attn_params r;
     if (strcmp(name, "exact") == 0) r = mra_attn_params_exact();
     else if (strcmp(name, "columns") == 0) r = preset(MRA_FRAME_COLUMNS, budget);
