@@ -28,14 +28,17 @@ struct bench {
 
 // ---- one row ---------------------------------------------------------------------------------------------------
 
-// The peak of the kernels `isa`, of FMA or of int8, the best of what was measured so far and of n_runs more
+// The peak of the kernels `isa`, of FMA or of what they have for type int8, the best of what was measured so far and of
+// n_runs more
 static double peak_of(struct bench * b, const char * isa, enum mra_attn_type type, int n_runs) {
     const struct peak_isa * level = peak_isa_of(isa);
     int i = 0;
     while (level && i < MAX_PEAKS - 1 && b->peak_isa[i] &&
         (strcmp(b->peak_isa[i], level->name) != 0 || b->peak_type[i] != type))
         i++;
+    const bool tiles = type == MRA_ATTN_INT8 && level && level->bf16;
     const double rate = !level  ? -1
+        : tiles                 ? peak_bf16(level, b->o->threads, n_runs)
         : type == MRA_ATTN_INT8 ? peak_int8(level, b->o->threads, n_runs)
                                 : peak_fma(level, b->o->threads, n_runs);
     if (!(rate >= 0)) {
@@ -132,7 +135,7 @@ static enum mra_status one_row(struct bench * b, const struct attn_data * d, con
 // products have floats of their own in no other way than the level below.
 static bool rows_of_type(
     struct bench * b, const struct attn_data * d, const char * frame, double budget, enum mra_attn_type type) {
-    static const char * const levels[] = { "base", "neon", "neon-dot", "v3", "v3-vnni", "v4", "v4-vnni" };
+    static const char * const levels[] = { "base", "neon", "neon-dot", "v3", "v3-vnni", "v4", "v4-vnni", "v4-amx" };
     const struct mra_kernels * best = mra_kernels_get();
     const bool isa = b->o->isa;
     struct mra_error err;

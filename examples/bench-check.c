@@ -66,8 +66,7 @@ static const struct mra_kernels * reference_of(const struct mra_kernels * kern, 
     ref = mra_kernels_ref;
     ref.query_order = order_of_kernels;
     of_order = kern;
-    if (mra_attn_type_runs(type) == MRA_ATTN_INT8)
-        ref.int8 = kern->int8.form.w_max == mra_int8_ref_bytes.form.w_max ? mra_int8_ref_bytes : mra_int8_ref_words;
+    if (mra_attn_type_runs(type) == MRA_ATTN_INT8) ref.int8 = *mra_int8_reference(&kern->int8);
     return &ref;
 }
 
@@ -113,7 +112,16 @@ static void first_by_reference(const struct mra_attn_head * a, int x0, void * sc
     if (x0 > 0) return;
     struct mra_attn_head b = *a;
     b.group = FIRST_ROWS / MRA_QUERY_BLOCK;
+    void * mem = NULL;
+    if (a->int8) { // by the reference, too, which lays out its integers in its own way
+        b.int8 = mra_int8_reference(a->int8);
+        mem = aligned_alloc(64, MRA_ROUND_UP(mra_int8_pack_size(a->d, a->dv, a->n_k, b.int8->bytes), 64));
+        if (!mem) abort();
+        b.int8_pack = mra_int8_pack_at(mem, a->d, a->dv, a->n_k, b.int8->bytes, true);
+        b.int8->pack(&b, &b.int8_pack, 0, a->n_k);
+    }
     mra_kernels_ref.columns(&b, 0, scratch);
+    free(mem);
 }
 
 static const struct mra_kernels * first_rows_of(const struct mra_kernels * kern) {

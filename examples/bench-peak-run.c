@@ -16,7 +16,7 @@
 
 extern const struct peak_isa peak_base;
 #if defined(__x86_64__)
-extern const struct peak_isa peak_v3, peak_v4, peak_vnni, peak_avxvnni;
+extern const struct peak_isa peak_v3, peak_v4, peak_vnni, peak_avxvnni, peak_amx;
 #elif defined(__aarch64__)
 extern const struct peak_isa peak_neon, peak_dotprod;
 #endif
@@ -32,6 +32,7 @@ static bool runs_v3(void) { return mra_kernels_by_name("v3") != NULL; }
 static bool runs_v4(void) { return mra_kernels_by_name("v4") != NULL; }
 static bool runs_vnni(void) { return runs_v4() && cpuid7(0, 2, 11); }   // AVX512_VNNI
 static bool runs_avxvnni(void) { return runs_v3() && cpuid7(1, 0, 4); } // AVX_VNNI
+static bool runs_amx(void) { return mra_kernels_by_name("v4-amx") != NULL; }
 #elif defined(__aarch64__)
 static bool runs_neon(void) { return mra_kernels_by_name("neon") != NULL; }
 static bool runs_dotprod(void) {
@@ -55,6 +56,7 @@ static const struct {
     { &peak_avxvnni, runs_avxvnni, "v3-vnni" },
     { &peak_v4, runs_v4, "v4" },
     { &peak_vnni, runs_vnni, "v4-vnni" },
+    { &peak_amx, runs_amx, "v4-amx" },
 #elif defined(__aarch64__)
     { &peak_neon, runs_neon, "neon" },
     { &peak_dotprod, runs_dotprod, "neon-dot" },
@@ -77,7 +79,7 @@ const struct peak_isa * peak_isa_of(const char * kernels) {
 
 // ---- threads ---------------------------------------------------------------------------------------------------
 
-enum kind { FMA, INT8, READ };
+enum kind { FMA, INT8, BF16, READ };
 
 struct run {
     const struct peak_isa * isa;
@@ -100,6 +102,7 @@ static bool work(struct run * r, int ith) {
     switch (r->kind) {
         case FMA: return r->isa->fma(r->n, one) == r->isa->fma_flops / 2 * (double) r->n;
         case INT8: return r->isa->int8(r->n) == (int64_t) (r->isa->int8_ops / 2) * r->n;
+        case BF16: return r->isa->bf16(r->n) == r->isa->bf16_flops / 2 * (double) r->n;
         case READ: return r->isa->sum(r->data + ith * r->n, r->n) == r->n;
     }
     return false;
@@ -167,6 +170,11 @@ double peak_fma(const struct peak_isa * isa, int n_threads, int n_runs) {
 double peak_int8(const struct peak_isa * isa, int n_threads, int n_runs) {
     struct run r = { .isa = isa, .kind = INT8, .n_threads = n_threads, .n = 100000 };
     return isa->int8 ? rate(&r, isa->int8_ops, n_runs) : NAN;
+}
+
+double peak_bf16(const struct peak_isa * isa, int n_threads, int n_runs) {
+    struct run r = { .isa = isa, .kind = BF16, .n_threads = n_threads, .n = 100000 };
+    return isa->bf16 ? rate(&r, isa->bf16_flops, n_runs) : NAN;
 }
 
 double peak_read(const struct peak_isa * isa, int n_threads) {

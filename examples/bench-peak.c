@@ -1,4 +1,4 @@
-// mra-bench peak: FMA, int8 and memory rates, the ceiling of everything else this program measures.
+// mra-bench peak: FMA, int8, bf16 and memory rates, the ceiling of everything else this program measures.
 #include "bench.h"
 
 #include "common/args.h"
@@ -22,7 +22,7 @@ static const struct arg_opt opts[] = {
 };
 
 static const char notes[] = "One row per number of threads and instruction set level the CPU has. fma counts a product "
-                            "and a sum as two, int8 likewise.\n"
+                            "and a sum as two, int8 and bf16 (by tiles) likewise.\n"
                             "read: memory bandwidth of a sum over a buffer of at least four times the last cache. All "
                             "are the best of a dozen runs.\n"
                             "Results of the loops are checked: a loop that did not do its work is an error.\n"
@@ -36,12 +36,14 @@ static const struct table_col cols[] = {
     { "isa", 8, true },
     { "fma GFLOP/s", 11, false },
     { "int8 GOP/s", 10, false },
+    { "bf16 GFLOP/s", 12, false },
     { "read GB/s", 9, false },
     { "int8 by", 16, true },
 };
 enum { N_COLS = sizeof(cols) / sizeof(cols[0]) };
 
-static void print_row(const struct peak_isa * isa, int n_threads, double fma, double int8, double gbs, bool json) {
+static void print_row(
+    const struct peak_isa * isa, int n_threads, double fma, double int8, double bf16, double gbs, bool json) {
     if (json) {
         cJSON * o = cJSON_CreateObject();
         cJSON_AddStringToObject(o, "bench", "peak");
@@ -50,6 +52,7 @@ static void print_row(const struct peak_isa * isa, int n_threads, double fma, do
         cJSON_AddStringToObject(o, "isa", isa->name);
         json_real(o, "fma_gflops", fma, 5);
         json_real(o, "int8_gops", int8, 5);
+        json_real(o, "bf16_gflops", bf16, 5);
         json_real(o, "read_gbs", gbs, 4);
         if (isa->int8_name) cJSON_AddStringToObject(o, "int8_by", isa->int8_name);
         else cJSON_AddNullToObject(o, "int8_by");
@@ -61,18 +64,21 @@ static void print_row(const struct peak_isa * isa, int n_threads, double fma, do
     snprintf(cells[1], 32, "%s", isa->name);
     fmt_real(cells[2], fma, 4);
     fmt_real(cells[3], int8, 4);
-    fmt_real(cells[4], gbs, 3);
-    snprintf(cells[5], 32, "%s", isa->int8_name ? isa->int8_name : "");
+    fmt_real(cells[4], bf16, 4);
+    fmt_real(cells[5], gbs, 3);
+    snprintf(cells[6], 32, "%s", isa->int8_name ? isa->int8_name : "");
     table_row(cols, N_COLS, cells);
 }
 
 int bench_peak(int argc, char ** argv) {
-    struct args a = { .program = program,
+    struct args a = {
+        .program = program,
         .usage = "[-t LIST] [--json]",
         .opts = opts,
         .n_opt = sizeof(opts) / sizeof(opts[0]),
         .notes = notes,
-        .about = "Measures the FMA peak, the int8 dot product peak and the memory bandwidth of this machine." };
+        .about = "Measures the FMA peak, the peaks of int8 and bf16 products and the memory bandwidth of this machine."
+    };
     int64_t threads[MAX_LIST] = { 1, cpu_count() };
     int n_list = threads[1] > 1 ? 2 : 1;
     bool json = false;
@@ -91,13 +97,14 @@ int bench_peak(int argc, char ** argv) {
         const struct peak_isa * isa;
         for (int i = 0; (isa = peak_isa_at(i)); i++) {
             progress("%d threads, %s", (int) threads[t], isa->name);
-            const double fma = peak_fma(isa, (int) threads[t], PEAK_RUNS),
-                         int8 = peak_int8(isa, (int) threads[t], PEAK_RUNS), gbs = peak_read(isa, (int) threads[t]);
-            if (fma < 0 || int8 < 0 || gbs < 0) {
+            const int n = (int) threads[t];
+            const double fma = peak_fma(isa, n, PEAK_RUNS), int8 = peak_int8(isa, n, PEAK_RUNS),
+                         bf16 = peak_bf16(isa, n, PEAK_RUNS), gbs = peak_read(isa, n);
+            if (fma < 0 || int8 < 0 || bf16 < 0 || gbs < 0) {
                 progress_clear();
                 fatal(program, "%s: a loop did not do its work", isa->name);
             }
-            print_row(isa, (int) threads[t], fma, int8, gbs, json);
+            print_row(isa, n, fma, int8, bf16, gbs, json);
             if (!output_flush()) return output_close(program, 1);
         }
     }

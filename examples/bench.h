@@ -23,12 +23,13 @@ double median(double * x, int n); // sorts x
 
 // One instruction set level's loops. Each returns a value that is known if every step was done: see bench-peak.inc.
 struct peak_isa {
-    const char * name;      // as the kernels'; int8 levels have their own: "vnni", "avxvnni", "dotprod"
+    const char * name;      // as the kernels'; int8 levels have their own: "vnni", "avxvnni", "dotprod", "amx"
     const char * int8_name; // instruction of the int8 loop, NULL: none at this level
     double fma_flops;       // per step
-    double int8_ops;
+    double int8_ops, bf16_flops;
     double (*fma)(int64_t n_step, float one);
     int64_t (*int8)(int64_t n_step);
+    double (*bf16)(int64_t n_step);               // by tiles, NULL: none at this level
     int64_t (*sum)(const int64_t * x, int64_t n); // n a multiple of 128
 };
 
@@ -37,6 +38,7 @@ enum { PEAK_RUNS = 12, PEAK_RUNS_AGAIN = 3 }; // of 30 ms: the first time; to se
 // Best of several runs, all threads together; negative if a loop did not do its work
 double peak_fma(const struct peak_isa * isa, int n_threads, int n_runs);  // GFLOP/s
 double peak_int8(const struct peak_isa * isa, int n_threads, int n_runs); // GOP/s, a product and a sum counted as two
+double peak_bf16(const struct peak_isa * isa, int n_threads, int n_runs); // GFLOP/s by tiles, NAN if there are none
 double peak_read(
     const struct peak_isa * isa, int n_threads); // GB/s from memory, NAN if there is no room for the buffer
 

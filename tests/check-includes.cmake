@@ -73,7 +73,7 @@ foreach(file ${all})
 endforeach()
 
 check(ggml-mra/src/ref "${std}|common\\.h|\\.\\./kernels\\.h")
-check(ggml-mra/src/cpu "${std}|(vec|lanes|int8-lanes|x86-levels)\\.h|[a-z0-9-]+\\.inc|\\.\\./kernels\\.h")
+check(ggml-mra/src/cpu "${std}|(vec|lanes|int8-lanes|int8-rows|amx|x86-levels)\\.h|[a-z0-9-]+\\.inc|\\.\\./kernels\\.h")
 check(ggml-mra/src/cuda "${std}|cstddef|cstdint|${cuda_sdk}|cuda\\.h|[a-z-]+\\.cuh|\\.\\./(device-pack|node-params)\\.h")
 check(ggml-mra/include "${std}|${ggml}|${public}")
 check(ggml-mra/encoder "${std}|utf8proc\\.h|${ggml}|${public}|[a-z0-9-]+\\.h")
@@ -85,7 +85,7 @@ set(http "microhttpd\\.h|netdb\\.h|netinet/in\\.h")
 check_files("${std}|cjson/cJSON\\.h|${http}|${ggml}|${public}|${own}" ${programs})
 
 # Tests also know what they look into.
-set(private "kernels\\.h|(\\.\\./ggml-mra/src/)(kernels|node|node-params|op-pack|backend)\\.h|\\.\\./ggml-mra/src/cuda/cuda\\.h|\\.\\./ggml-mra/src/ref/common\\.h|\\.\\./ggml-mra/src/cpu/((dense|kernels)\\.inc|x86-levels\\.h)|\\.\\./examples/bench\\.h")
+set(private "kernels\\.h|(\\.\\./ggml-mra/src/)(kernels|node|node-params|op-pack|backend)\\.h|\\.\\./ggml-mra/src/cuda/cuda\\.h|\\.\\./ggml-mra/src/ref/common\\.h|\\.\\./ggml-mra/src/cpu/((amx|dense|kernels)\\.inc|x86-levels\\.h)|\\.\\./examples/bench\\.h")
 set(cpp "algorithm|cfloat|cmath|cstdarg|cstddef|cstdint|cstdio|cstdlib|cstring|map|string|tuple|vector")
 check(tests "${std}|cjson/cJSON\\.h|${ggml}|${public}|${private}|ggml-backend-impl\\.h|cuda_runtime_api\\.h|\\.\\./examples/common/[a-z0-9-]+\\.h|cuda-host/host\\.h|[a-z0-9-]+\\.h")
 check(tests/cuda-host "${std}|${cpp}|[a-z0-9-]+\\.h")

@@ -9,7 +9,7 @@
 #ifdef MRA_TEST_WIDE
 extern const struct mra_kernels mra_kernels_wide;                               // isa-wide.c
 extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
-extern const struct mra_int8_kernels mra_int8_wide_bytes, mra_int8_v3_bytes;
+extern const struct mra_int8_kernels mra_int8_wide_bytes, mra_int8_v3_bytes, mra_int8_plain_tiles; // isa-amx.c
 #endif
 
 int n_checks, n_failed;
@@ -271,8 +271,17 @@ static const struct mra_kernels * with_bytes(struct mra_kernels * k, const struc
 }
 #    endif
 
+const struct mra_kernels * plain_tiles(void) {
+#    ifdef MRA_TEST_WIDE
+    static struct mra_kernels k;
+    if (mra_kernels_by_name("v3"))
+        return with_bytes(&k, &mra_dense_wide_bytes, &mra_int8_plain_tiles, "v4-amx in plain C");
+#    endif
+    return NULL;
+}
+
 int dense_tables(const struct mra_kernels ** out, int max) {
-    static const char * const names[] = { "v3-vnni", "v4-vnni", "neon-dot" };
+    static const char * const names[] = { "v3-vnni", "v4-vnni", "v4-amx", "neon-dot" };
     int n = kernel_tables(out, max);
     n += tables_by_name(names, sizeof(names) / sizeof(names[0]), out + n, max - n);
 #    ifdef MRA_TEST_WIDE
@@ -283,30 +292,40 @@ int dense_tables(const struct mra_kernels ** out, int max) {
         if (!mra_kernels_by_name("v3-vnni") && n < max)
             out[n++] = with_bytes(
                 &bytes[1], &mra_dense_v3_bytes, &mra_int8_v3_bytes, "v3-vnni without its instruction");
+        if (!mra_kernels_by_name("v4-amx") && n < max) out[n++] = plain_tiles();
     }
 #    endif
     return n;
 }
 
 int int8_tables(const struct mra_kernels ** out, const struct mra_kernels ** ref, int max) {
-    static struct mra_kernels with[2]; // bytes, words
-    for (int i = 0; i < 2; i++) {
-        with[i] = mra_kernels_ref;
-        with[i].name = i ? "ref in 12 bits" : "ref in bytes";
-        with[i].int8 = i ? mra_int8_ref_words : mra_int8_ref_bytes;
-    }
+    static const struct {
+        const char * name;
+        const struct mra_int8_kernels * int8;
+    } forms[] = { { "ref in bytes", &mra_int8_ref_bytes }, { "ref in 12 bits", &mra_int8_ref_words },
+        { "ref in bfloat16", &mra_int8_ref_bf16 } };
+    static struct mra_kernels with[3];
     const struct mra_kernels * all[16];
     const int n_all = dense_tables(all, 16);
     int n = 0;
     for (int i = 0; i < n_all && n < max; i++) {
         if (!all[i]->int8.attn) continue;
         out[n] = all[i];
-        ref[n++] = &with[all[i]->int8.form.w_max != mra_int8_ref_bytes.form.w_max];
+        for (int f = 0; f < 3; f++)
+            if (forms[f].int8 == mra_int8_reference(&all[i]->int8)) {
+                with[f] = mra_kernels_ref;
+                with[f].name = forms[f].name;
+                with[f].int8 = *forms[f].int8;
+                ref[n] = &with[f];
+            }
+        n++;
     }
     return n;
 }
 double int8_tolerance(const struct mra_kernels * k, double bytes) {
-    return k->int8.form.w_max == mra_int8_ref_bytes.form.w_max ? bytes : fmax(bytes / 10, 1e-5);
+    const struct mra_int8_kernels * ref = mra_int8_reference(&k->int8);
+    if (ref == &mra_int8_ref_bf16) return fmax(bytes / 2.5, 1e-5);
+    return ref == &mra_int8_ref_bytes ? bytes : fmax(bytes / 10, 1e-5);
 }
 void kernels_best(void) { mra_kernels_set(NULL); }
 double attn_tolerance(const struct mra_kernels * k, double tol) {

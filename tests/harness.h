@@ -91,10 +91,12 @@ void kernels_best(void); // what users get: the best of the CPU, or CUDA on the 
 double attn_tolerance(const struct mra_kernels * k, double tol);
 // the same, and those that differ from them in dense layers and integer attention only; of the CPU
 int dense_tables(const struct mra_kernels ** out, int max);
+// the kernels of v4-amx with tiles in plain C, one of these where the CPU has no tiles; NULL: not of this architecture
+const struct mra_kernels * plain_tiles(void);
 // Those of them that compute attention in integers, and for each the reference with the same integers. With the CUDA
 // kernels linked in: CUDA, which has none, and the reference in floats.
 int int8_tables(const struct mra_kernels ** out, const struct mra_kernels ** ref, int max);
-// what the integers of k may be off by, relative to floats: `bytes`, or a tenth with 12 bits
+// what the integers of k may be off by, relative to floats: `bytes`; .4 of it in bfloat16, a tenth with 12 bits
 double int8_tolerance(const struct mra_kernels * k, double bytes);
 
 // Kernels of attention in integers for a target that is a device: there the CPU must compute nothing. MRA_TEST_CUDA

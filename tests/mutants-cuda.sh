@@ -73,7 +73,7 @@ attn       |columns.cu|b.logit[j] = -INFINITY; });|});
 attn       |columns.cu|(float) min(g, b.s.n_k - y*g)|(float) min(g, b.s.n_k + y)
 attn       |columns.cu|for (int r = 1; r < rows; r++) sum|for (int r = 2; r < rows; r++) sum
 attn       |columns.cu|key < b.s.n_k ? sum : -INFINITY|sum
-attn       |tile.cuh|LD = D + 8|LD = D
+attn       |tile.cuh|half k[N][tile_row<D>::LD];|half k[N][tile_row<D>::LD - 8];
 attn       |tile.cuh|PART == 8 ? lane / PART : lane % AT_ONCE|lane / PART
 attn       |softmax-state.cuh|t%2 < n ?|t%2 <= n ?
 attn       |softmax-state.cuh|some && lane%4 == 0 ? sum|some ? sum

@@ -24,6 +24,7 @@ places() {
 # -fexpensive-optimizations: without it -O1 makes no fused multiplications
 cflags="-std=c11 -O1 -fexpensive-optimizations -ffp-contract=fast -fno-math-errno -fno-trapping-math"
 v3="-march=x86-64-v3"; v3_vnni="$v3 -mavxvnni"
+v4_amx="-march=x86-64-v4 -mavx512vnni -mavx512bf16 -mavx512vbmi -mamx-tile -mamx-bf16 -mamx-int8"
 kernels=$work/kernels
 compile() { cc $cflags -I"$work/ggml-mra/src/cpu" "$@"; }
 level() { # NAME FLAGS...: a level of the kernels, whole
@@ -31,6 +32,7 @@ level() { # NAME FLAGS...: a level of the kernels, whole
 }
 tables() { # levels that "kernels" never runs
     printf '#include "../kernels.h"\nconst struct mra_kernels mra_kernels_v4 = { .name = "v4" };\n'
+    printf 'const struct mra_int8_kernels mra_int8_v4_amx;\n'
     for i in v3_vnni v4_vnni; do printf 'const struct mra_dense_kernels mra_dense_%s;\nconst struct mra_int8_kernels mra_int8_%s;\n' $i $i; done
 }
 
@@ -94,8 +96,9 @@ write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel;
         */cpu/columns*.inc) alone columns.inc columns columns ;;
         */cpu/linear*.inc)  alone linear.inc dense "$dense"
             alone_vnni linear.inc dense "{ linear_x, linear }" int8 >"$kernels/alone-vnni.c" ;;
-        */cpu/int8-*.inc)   alone int8.inc int8 "$int8"
+        */cpu/int8-*.inc|*/cpu/int8-rows.h) alone int8.inc int8 "$int8"
             alone_vnni int8.inc int8 "{ MRA_INT8_BYTES, sizeof(small), int8_pack, int8_attn }" dense >"$kernels/alone-vnni.c" ;;
+        */cpu/amx-*.inc)    printf '#define MRA_INT8 mra_int8_v4_amx\n#include "amx.inc"\n' ;; # the whole of it
         */cpu/*.inc)        f=$(basename "$1"); m=$(basename "$1" .inc | tr - _); alone "$f" "$m" "$m" ;;
         *) return 1 ;;
     esac >"$kernels/alone.c"
@@ -104,12 +107,13 @@ write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel;
 quick_test() {
     write_alone "$1" || return 0
     objects="$kernels/alone.o $kernels/whole.o"
-    compile $v3 -c "$kernels/alone.c" -o "$kernels/alone.o" || return 0
+    flags=$v3; case $1 in */cpu/amx-*) flags=$v4_amx ;; esac
+    compile $flags -c "$kernels/alone.c" -o "$kernels/alone.o" || return 0
     if [ -e "$kernels/alone-vnni.c" ]; then
         compile $v3_vnni -c "$kernels/alone-vnni.c" -o "$kernels/alone-vnni.o" || return 0
         objects="$objects $kernels/alone-vnni.o $kernels/whole-vnni.o"
     fi
-    if [ "$2" = kernels ]; then kernels_link $objects || return 0
+    if [ "$2" = kernels ]; then rest_build && kernels_link $objects || return 0 # the line before may have changed ref/
     else
         link=$work/build/tests/CMakeFiles/$2.dir/link.txt # of cmake's makefiles
         [ -e "$link" ] && (cd "$work/build/tests" && eval "$(sed "s# -o # $(echo $objects) -o #" "$link")") || return 0
@@ -222,6 +226,7 @@ test-linear |cpu/linear*.inc|* -scale_min|* scale_min
 test-linear |cpu/linear*.inc|r[i] = (vi) ((v8) r[i] - 8);|r[i] = (vi) ((v8) r[i]);
 test-linear |cpu/linear*.inc|(size_t) k0 * w->row_bytes / k;|0;
 test-linear |cpu/linear*.inc|const size_t at = group_at(i, b + c, k);|const size_t at = group_at(i, c, k);
+test-linear |cpu/linear*.inc|return (l * x_rows(k) + i) * SLICE;|return ((size_t) l * 300 + i) * SLICE;
 test-linear |*.c *.h|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS + i), first);|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS), first);
 test-linear |*.c *.h|if (!prepared) kern->linear_x|if (!prepared && i0 == 0) kern->linear_x
 test-linear |*.c *.h|if (ith == 0) memset(dst->data, 0, layout_of|if (0) memset(dst->data, 0, layout_of
@@ -329,8 +334,32 @@ test-int8   |cpu/int8-attn.inc|k->idx[j + i] * DV) + c|k->idx[j] * DV) + c
 test-int8   |cpu/int8-pack.inc|(lanes * r + l) * WORD|(V_STEP * l + r) * WORD
 test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
 test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
-test-int8   |cpu/int8-pack.inc|a <= b \!\! b != b ? b : a|a <= b ? b : a
+test-int8   |cpu/int8-rows.h|a <= b \!\! b != b ? b : a|a <= b ? b : a
 test-int8   |cpu/int8.c|first += run;|
+test-int8   |cpu/amx-pack.inc|t / 2 * 32 + column / 4 * 8 + t % 2 * 4 + column % 4|t * 16 + column
+test-int8   |cpu/amx-pack.inc|!(largest < AMX_LARGE_VALUE)) range.k_norm2 = NAN;|0) range.k_norm2 = NAN;
+test-int8   |cpu/amx-pack.inc|- v_load(s->mean + c), b =|, b =
+test-int8   |cpu/amx-pack.inc|p->q_factor[c] = 1 / s.k_factor[c]|p->q_factor[c] = 1
+test-int8   |cpu/amx-pack.inc|v_by_fours(v_to_bf16(|(v_to_bf16(
+test-int8   |cpu/amx-query.inc|limit && bound < 1e6f) << i|limit * 1e30f) << i
+test-int8   |cpu/amx-query.inc|ceilf(bound - MRA_BF16_ABOVE)|0
+test-int8   |cpu/amx-query.inc|- lacking) *|) *
+test-int8   |cpu/amx-query.inc|state[c] / p->v_factor[c]|state[c]
+test-int8   |cpu/amx-query.inc|v_set1(state[a->dv + 1]) * f|v_set1(state[a->dv + 1])
+test-int8   |cpu/amx-attn.inc|amx_weight(r, x->s0, x->w0, 1, i + 4)|amx_weight(r, x->s0, x->w0, 1, i + 3)
+test-int8   |cpu/amx-attn.inc|amx_tail(x.s0, n_k - (nb - 1) * MRA_INT8_KEYS);|
+test-int8   |cpu/amx-attn.inc|    if (nb > 1) {|    if (nb > 2) {
+test-int8   |cpu/amx-attn.inc|r->sum[i] = v_dot_bf16(r->sum[i], x, r->ones);|r->sum[i] = v_dot_bf16(r->sum[i], x, x);
+test-int8   |cpu/amx-any.inc|amx_tail(w->s[0], n_k - j);|
+test-int8   |cpu/amx-any.inc|v + (NC + c) * AMX_TILE|v + c * AMX_TILE
+test-int8   |cpu/amx-any.inc|if (n < MRA_INT8_KEYS) memset|if (0) memset
+test-int8   |cpu/amx-any.inc|idx[j + 1] * DV|idx[j] * DV
+test-int8   |cpu/amx-any.inc|p->v_factor[0] / sum|1 / sum
+test-int8   |ref/bf16.c|(x + exp2_of[x >> 2 & 63]) >> 1|x >> 1
+test-attn   |cpu/amx-any.inc|mra_query_at(a, i0 + i) * a->ld_out|(size_t) (i0 + i) * a->ld_out
+test-attn   |cpu/amx-query.inc|amx_row_sums(dot) + v_set1(same)|amx_row_sums(dot)
+test-levels |cpu/x86-levels.h|1 << 22 \! 1 << 24|1 << 22
+test-levels |cpu/dispatch.c|ask_for_tiles() == 0; }|true; }
 test-attn whole-int8|*.c *.h|if (a.int8) a.int8->pack(&a, &a.int8_pack, k0, k1);|if (a.int8 && k0 == 0) a.int8->pack(&a, &a.int8_pack, k0, k1);
 test-attn whole-int8|*.c *.h|a->d, a->dv, a->n_k, bytes, !exact);|a->d, a->dv, a->n_k, bytes, false);
 test-attn whole-int8|*.c *.h|l.per_head += mra_int8_pack_size((int) d, (int) dv, MRA_INT8_KEYS, p->u.attn.int8) + ALIGN;|
@@ -347,10 +376,11 @@ test-encoder-api whole-int8|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUA
 test-encoder-api whole-int8|encoder/*.c|exact.type = type_of(m, p, exact.frame);|
 test-encoder-api whole-int8|encoder/*.c|mra_attention_approximate(m, p).frame != MRA_FRAME_SQUARE|true
 test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
-test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - sum|v_load(rows[i] + c)
+test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - a,|v_load(rows[i] + c),
+test-query-order|cpu/query-order.inc|~ge & ((1u << VL) - 1)|~ge
 test-query-order|cpu/query-order.inc|v_store(t->z + i, -v_load(t->z + i));|
 test-query-order|cpu/query-order.inc|v_set1(-FLT_MAX)), v_set1(FLT_MAX))|v_set1(-INFINITY)), v_set1(FLT_MAX))
-test-query-order|cpu/query-order.inc|t->z[c] = t->C[(size_t) c * (D + 1)];|t->z[c] = t->C[c];
+test-query-order|cpu/query-order.inc|ok ? t.C[(size_t) c * (t.D + 1)] : 0|ok ? t.C[c] : 0
 test-query-order|cpu/query-order.inc|for (; c < D; c++) dst[c] = 0;|
 test-query-order|cpu/key-bias.inc|add ? bias[j + r] + b[r] : b[r]|b[r]
 test-query-order|cpu/key-bias.inc|w[c] = a->scale * a->scale * a|w[c] = a
@@ -359,7 +389,7 @@ test-query-order|cpu/key-bias.inc|if (a->sorted.key_bias[j] != a->sorted.key_bia
 test-query-order|cpu/query-order.inc|topk_blocks(t->left, t->x, n_block, a->n_all)|topk_blocks(t->left, t->x, n_block, 1)
 test-query-order|ref/query-order.c|a->sorted.all_keys[t.spare[i]] = 1;|a->sorted.all_keys[i] = 1;
 test-attn   |cpu/int8-query.inc|dot[0] + v_set1(same)|dot[0]
-test-attn   |cpu/int8-query.inc|v_load(mean + c) - v_load(k_mean + c)|v_load(mean + c)
+test-attn   |cpu/int8-rows.h|v_load(mean + c) - v_load(k_mean + c)|v_load(mean + c)
 test-attn   |cpu/int8-attn.inc|mra_query_at(a, i0 + i + m)|(size_t) (i0 + i + m)
 test-ops    |op-query-order.c|a.sorted.order[i] = -1|(void) 0
 test-attn   |op-query-order.c|at * q->ne[1] + first|at * q->ne[1]

@@ -90,8 +90,8 @@ static void test_nan(const struct mra_kernels * kern, const char * frame, int wh
 
 int main(void) {
     static const uint32_t nans[] = { 0x7fc00000, 0x7fc00001, 0xffc00155 };
-    const struct mra_kernels * tables[8];
-    const int n = kernel_tables(tables, 8);
+    const struct mra_kernels * tables[12];
+    const int n = kernel_tables(tables, 12);
     for (int t = 0; t < n; t++) {
         mra_kernels_set(tables[t]);
         for (int f = 0; f < N_FRAMES; f++) {
@@ -100,8 +100,8 @@ int main(void) {
         }
     }
     type = MRA_ATTN_INT8;
-    const struct mra_kernels * refs[8];
-    const int n_int8 = int8_tables(tables, refs, 8);
+    const struct mra_kernels * refs[12];
+    const int n_int8 = int8_tables(tables, refs, 12);
     for (int t = 0; t < 2 * n_int8; t++) {
         const struct mra_kernels * k = t < n_int8 ? tables[t] : refs[t - n_int8];
         if (t > n_int8 && k == refs[t - n_int8 - 1]) continue;

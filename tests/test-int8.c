@@ -26,7 +26,7 @@ static const char * const kind_names[] = { "normal", "q outlier", "k outlier", "
     "zero values", "no values", "zero query", "tiny sink", "large v", "huge rows", "huge scores", "NaN in q",
     "NaN in k", "inf in v" };
 
-// left: rows that the guard must leave to floats; error: what bytes may be off by, words a tenth
+// left: rows that the guard must leave to floats; error: what bytes may be off by
 struct int8_case {
     enum kind kind;
     int n_q, n_k, d, dv;
@@ -248,13 +248,6 @@ static float * run_float(const struct mra_kernels * k, struct mra_attn_head * a)
     return result(a);
 }
 
-static const struct mra_int8_kernels * reference(const struct mra_int8_kernels * k) {
-    return k->form.w_max == mra_int8_ref_bytes.form.w_max ? &mra_int8_ref_bytes : &mra_int8_ref_words;
-}
-static double looser(const struct mra_int8_kernels * k, double bytes) {
-    return reference(k) == &mra_int8_ref_bytes ? bytes : fmax(bytes / 10, 1e-5);
-}
-
 // largest difference of rows that both have, relative to the largest value; infinite if only one has a row
 static double difference(const float * a, const float * b, int64_t n) {
     double e = 0, m = 1e-30;
@@ -282,7 +275,7 @@ static double error_of(const float * a, const float * exact, int64_t n) {
 static void test_case(const struct mra_kernels * k, const struct int8_case * c) {
     struct head h = head_of(c);
     const int64_t n = (int64_t) c->n_q * c->dv;
-    float *ref = run_integers(reference(&k->int8), &h.a, NULL, 0, NULL, 512),
+    float *ref = run_integers(mra_int8_reference(&k->int8), &h.a, NULL, 0, NULL, 512),
           *a = run_integers(&k->int8, &h.a, NULL, 0, NULL, 512), *b = run_integers(&k->int8, &h.a, NULL, 0, NULL, 64);
     const char * name = kind_names[c->kind];
     const double e = difference(a, ref, n);
@@ -295,8 +288,9 @@ static void test_case(const struct mra_kernels * k, const struct int8_case * c) 
     for (int64_t i = 0; i < n; i++) n_other += isnan(a[i]) && memcmp(&rows[i], &floats[i], sizeof(float)) != 0;
     CHECK(n_other == 0, "%s %s: rows left to floats are not what floats give", k->name, name);
     const double off = error_of(rows, exact, n);
-    CHECK(off <= looser(&k->int8, c->error), "%s %s n=%d d=%d: error %.5f", k->name, name, c->n_k, c->d, off);
-    CHECK(c->left < 0 || left == c->left || (c->kind == HUGE_ALL && reference(&k->int8) == &mra_int8_ref_words),
+    CHECK(off <= int8_tolerance(k, c->error), "%s %s n=%d d=%d: error %.5f", k->name, name, c->n_k, c->d, off);
+    CHECK(
+        c->left < 0 || left == c->left || (c->kind == HUGE_ALL && mra_int8_reference(&k->int8) == &mra_int8_ref_words),
         "%s %s: %d rows left to floats, not %d", k->name, name, left, c->left);
     free(ref);
     free(a);
@@ -321,15 +315,27 @@ static void test_list(const struct mra_kernels * k, int n_k, int d, int dv, int 
     state[dv] = 4;
     state[dv + 1] = 30;
     const float * from = with_state ? state : NULL;
-    float *ref = run_integers(reference(&k->int8), &h.a, idx, n, from, 512),
+    float *ref = run_integers(mra_int8_reference(&k->int8), &h.a, idx, n, from, 512),
           *a = run_integers(&k->int8, &h.a, idx, n, from, 512), *exact = run_exact(&h.a, idx, n, from);
     const double e = difference(a, ref, 48 * dv), off = error_of(a, exact, 48 * dv);
     CHECK(e <= 1e-5, "%s: %d of %d keys, d=%d: differs from the reference by %.1e", k->name, m, n_k, d, e);
-    CHECK(off <= looser(&k->int8, 0.025), "%s: %d of %d keys, d=%d: error %.5f", k->name, m, n_k, d, off);
+    CHECK(off <= int8_tolerance(k, 0.025), "%s: %d of %d keys, d=%d: error %.5f", k->name, m, n_k, d, off);
     free(idx);
     free(ref);
     free(a);
     free(exact);
+    head_free(&h);
+}
+
+// what machines without tiles test is what tiles compute, bit for bit
+static void test_plain(const struct mra_kernels * tiles, const struct mra_kernels * plain, const struct int8_case * c) {
+    struct head h = head_of(c);
+    float *a = run_integers(&tiles->int8, &h.a, NULL, 0, NULL, 512),
+          *b = run_integers(&plain->int8, &h.a, NULL, 0, NULL, 512);
+    CHECK(memcmp(a, b, sizeof(float) * c->n_q * c->dv) == 0, "%s n=%d d=%d: tiles in plain C differ by %.1e",
+        kind_names[c->kind], c->n_k, c->d, difference(b, a, (int64_t) c->n_q * c->dv));
+    free(a);
+    free(b);
     head_free(&h);
 }
 
@@ -342,14 +348,14 @@ static void test_golden(const struct mra_kernels * k, const struct npy * qkv) {
         const float * x = qkv->data + (int64_t) head * N * D;
         struct head h = head_new(x, x + (int64_t) N_HEAD * N * D, x + (int64_t) 2 * N_HEAD * N * D, N, N, D, D, false);
         int left;
-        float *ref = run_integers(reference(&k->int8), &h.a, NULL, 0, NULL, 512),
+        float *ref = run_integers(mra_int8_reference(&k->int8), &h.a, NULL, 0, NULL, 512),
               *a = run_integers(&k->int8, &h.a, NULL, 0, NULL, 512), *rows = run_rows(k, &h.a, &left),
               *exact = run_exact(&h.a, NULL, 0, NULL);
         const double e = difference(a, ref, N * D), off = error_of(rows, exact, N * D);
         memcpy(all[0] + head * N * D, rows, sizeof(float) * N * D);
         memcpy(all[1] + head * N * D, exact, sizeof(float) * N * D);
         CHECK(e <= 1e-5, "%s golden head %d: differs from the reference by %.1e", k->name, head, e);
-        CHECK(off <= looser(&k->int8, 0.012), "%s golden head %d: error %.5f", k->name, head, off);
+        CHECK(off <= int8_tolerance(k, 0.012), "%s golden head %d: error %.5f", k->name, head, off);
         CHECK(left == 0, "%s golden head %d: %d rows left to floats", k->name, head, left);
         worst = fmax(worst, off);
         free(ref);
@@ -359,7 +365,7 @@ static void test_golden(const struct mra_kernels * k, const struct npy * qkv) {
         head_free(&h);
     }
     const double error = error_of(all[0], all[1], N_HEAD * N * D);
-    CHECK(error <= looser(&k->int8, 0.01), "%s golden: error %.5f", k->name, error);
+    CHECK(error <= int8_tolerance(k, 0.01), "%s golden: error %.5f", k->name, error);
     printf("%s: error on real Q, K, V %.3f %%, worst head %.3f %%\n", k->name, 100 * error, 100 * worst);
 }
 
@@ -388,6 +394,8 @@ int main(int argc, char ** argv) {
         }
         test_golden(tables[t], &qkv);
     }
+    const struct mra_kernels *tiles = mra_kernels_by_name("v4-amx"), *plain = plain_tiles();
+    for (size_t i = 0; tiles && plain && i < sizeof(cases) / sizeof(cases[0]); i++) test_plain(tiles, plain, &cases[i]);
     CHECK(n_int8 >= 3 || !mra_kernels_by_name("v3"), "only %d levels", n_int8);
     npy_free(&qkv);
     return summary("test-int8");

@@ -372,8 +372,7 @@ static void test_window(void) {
 static void test_int8(void) {
     const int d = 8 * pick(1, 16), dv = 8 * pick(1, 16), n_q = pick(1, 70), n_k = pick(1, 300);
     const enum mra_type type = pick(0, 1) ? MRA_F16 : MRA_F32;
-    const struct mra_int8_kernels * ref = kern->int8.form.w_max == mra_int8_ref_bytes.form.w_max ? &mra_int8_ref_bytes
-                                                                                                 : &mra_int8_ref_words;
+    const struct mra_int8_kernels * ref = mra_int8_reference(&kern->int8);
     struct block q = block_new(n_q, d, d + 8, MRA_F32), k = block_new(n_k, d, d + 24, type),
                  v = block_new(n_k, dv, dv, type);
     float * out[2] = { calloc((size_t) n_q * dv, 4), calloc((size_t) n_q * dv, 4) };

@@ -70,6 +70,7 @@ streams() {
     done
     embed --format text - <in.txt >out 2>err;              expect "a pipe gives other embeddings" cmp -s a out
     printf 'one\r\ntwo words' | embed --format text >out;  expect "CRLF or no last newline" cmp -s a out
+    printf 'one\r\n' | tokenize -m "$models/roberta.gguf" --ids >b; tokenize -m "$models/roberta.gguf" --ids one >out; expect "CRLF where every byte counts" cmp -s b out
     printf '\357\273\277one\n' | tokenize -m "$models/roberta.gguf" --ids >b; tokenize -m "$models/roberta.gguf" --ids one >out; expect "a byte order mark" cmp -s b out
     run 0 embed -f /dev/null; silent out; silent err
     run 0 embed -f in.jsonl; says out '"id": 7, "line": 3, "tokens"'
@@ -158,6 +159,7 @@ inputs() {
     run 1 embed -f c.csv --column nobody; says err "no column 'nobody' among 3"
     run 1 embed -f c.csv --column 4; says err "no column '4'"
     printf 'text;id\none;1\ntwo words;2\n"three";3\n' >d.csv; run 0 embed -f d.csv; same "semicolons" args
+    printf 'body,id\none,1\n' >p.csv; printf 'id,body\n2,two words\n3,three\n' >q.csv; run 0 embed -f p.csv -f q.csv --column body; same "columns in another order" args
     printf 'id\ttext\n1\tone\n2\ttwo words\n3\tthree\n' >e.tsv; run 0 embed -f e.tsv; same ".tsv" args
     printf 'one\ntwo words\nthree\n' >f.csv; run 0 embed -f f.csv --no-header; same "--no-header" args
     printf 'text,b\n"one\nline",2\n5" disk,3\n"x"y,4\nz\n"open,5\n' >g.csv; run 3 embed -f g.csv; lines out 2; says out '"line": 2,'; says out '"line": 4,'
@@ -169,12 +171,14 @@ inputs() {
 
     # JSON arrays, keys with other names
     printf '["one", {"id": "b", "text": "two words"},\n {"text": "thr\\u0065e"}]\n' >a.json; run 0 embed -f a.json; same "a JSON array" args; says out '^{"id": "b", "element": 2, "tokens"'
+    run 0 embed -f a.json -f a.json; lines out 6; expect "elements are counted in each file" [ "$(grep -c '"element": 1,' out)" = 2 ]
     embed - <a.json >out; same "a JSON array from a pipe" args
     printf '[\n  {\n    "text": "one"\n  },\n  "two words", "three"\n]\n' >b.json; run 0 embed -f b.json; same "a JSON array in lines" args; embed - <b.json >out; same "[ alone" args
     printf '["one",\n"two words", "three"]' | embed - >out; same "strings over lines" args
     printf '{"text": "one"}\n{"text":\n"two words"} {"text": "three"}' >c.json; run 0 embed -f c.json; same "objects in .json" args
     printf '["one", 5, {"txt": "x"}, ["y"], "\\x"]' >d.json; run 3 embed -f d.json; lines out 1; says err "element 2: neither a string nor an object"; says err 'element 3: there is no "text"'; says err "element 4: neither"; says err "element 5: not JSON: an unknown escape"
     printf '["one"' >cut.json; run 1 embed -f cut.json; says err "cut.json: the end of the file inside the array at byte 7"; lines out 1
+    printf '["a\\"],[", "b"]' >quote.json; run 0 embed -f quote.json; lines out 2; silent err
     printf '["one" "two"]' >comma.json; run 1 embed -f comma.json; says err "no comma between two values"
     printf '["one"] "two"' >behind.json; run 1 embed -f behind.json; says err "something behind the array"
     printf '{"body": "one"}\n{"body": "two words"}\n{"body": "three"}\n' >k.txt; run 0 embed -f k.txt --column body; same "--column of JSON Lines" args
@@ -234,6 +238,8 @@ endings() {
     words 3000 >many.txt; (ulimit -f 100; trap '' XFSZ; embed -f many.txt -o full.npz 2>err); rc=$?
     expect "npz: a full disk ended with $rc" [ $rc = 1 ]; says err "cannot write to full.npz"; unzip_npz full.npz
     expect "npz on a full disk has $(wc -c <embeddings.npy) bytes" [ "$(wc -c <embeddings.npy)" -gt 40000 ]
+    (ulimit -f 1510; trap '' XFSZ; embed -f many.txt -o full.npz 2>err); rc=$? # room for the rows, not for what follows them
+    expect "npz: a disk full at the end ended with $rc" [ $rc = 1 ]; says err "cannot write to full.npz"; unzip_npz full.npz
     # --similarity
     run 0 embed --similarity one two -o s.npy; expect "similarity as npy" "$check" npy s.npy 2 2
     run 0 embed --similarity one two -o s.csv; says s.csv "^id,1,2$"; says s.csv "^1,1.000000,0"; lines s.csv 3
@@ -251,7 +257,12 @@ endings() {
     run 0 tokenize -m "$models/bert.gguf" a -o x.jsonl; expect ".jsonl without --json" "$check" jsonl x.jsonl 1
     run 2 embed --dry-run one -o x.npy; says err "dry-run writes"
 }
-unzip_npz() { rm -f embeddings.npy ids.npy; expect "$1 is no zip file" python3 -c 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; z.extractall()' "$1"; }
+# the locator, 42 bytes before the end, says where the 64-bit end record is: Python's zipfile does not look
+unzip_npz() {
+    rm -f embeddings.npy ids.npy
+    expect "$1 is no zip file" python3 -c 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; z.extractall()
+b = open(sys.argv[1], "rb").read(); at = int.from_bytes(b[-34:-26], "little"); assert b[at:at + 4] == b"PK\6\6"' "$1"
+}
 
 failures() {
     # full devices, closed pipes

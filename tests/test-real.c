@@ -17,7 +17,7 @@ static void check(float x) {
 }
 
 int main(void) {
-    static const float edges[] = { 0, 1, 10, 1e8f, 999999936, 1e9f, 1e10f, 123456784, .1f, .5f, 1e-4f, 9.9999997e-5f,
+    static const float edges[] = { 0, 1, 10, 1e2f, 1e3f, 1e4f, 1e5f, 1e6f, 1e7f, 1e8f, .01f, .001f, 999999936, 1e9f, 1e10f, 123456784, .1f, .5f, 1e-4f, 9.9999997e-5f,
         1.5e-4f, 1e-5f, 1e-38f, 1e-45f, 3.4e38f, 16777216, 33554432.5f, 0.99999994f, 9.9999995e8f, 2097151.875f };
     for (size_t i = 0; i < sizeof(edges) / sizeof(edges[0]); i++) {
         check(edges[i]);

@@ -13,13 +13,8 @@ static int64_t digits_of(double x, int * exponent) {
     static const double power[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12 };
     int e = LEAST_EXPONENT;
     while (e < DIGITS - 1 && x * power[DIGITS - 1 - e] >= 1e9) e++;
-    int64_t n = (int64_t) rint(x * power[DIGITS - 1 - e]);
-    if (n == 1000000000) { // rounded up to one digit more
-        n /= 10;
-        e++;
-    }
     *exponent = e;
-    return n;
+    return (int64_t) rint(x * power[DIGITS - 1 - e]); // below 1e9: no float is so close below a power of ten
 }
 
 int real_text(char to[REAL_TEXT_SIZE], float x) {

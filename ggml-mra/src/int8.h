@@ -8,6 +8,13 @@
 //   out_ic = g_c sum_blocks 2^b (W_i . V_c) / sum_blocks 2^b sum_j w_max 2^(t_ij - b) / u_j
 // f and g are powers of two, 1 but for channels that stand out. All steps up to W are single float operations in a
 // fixed order, so that every implementation of a form finds the same integers.
+//
+// A third form, of CPUs with tiles of bfloat16; bf(x) is the nearest of these. They are floats and need no scales:
+//   Q_ic = bf(256 scale log2(e) q_ic f_c)    K_jc = bf((k_jc - mean_c)/f_c)    V_jc = bf(v_jc/g)
+//   z_ij = round(Q_i . K_j + 256 (127 - m_i) - MRA_BF16_OFFSET), cut to [0, 65535]
+//   W_ij = the bfloat16 with bits (z_ij + MRA_BF16_EXP2[z_ij/4 mod 64])/2, about 2^(t_ij - m_i); error .2 %
+//   out_ic = g sum_j W_ij V_jc / sum_j W_ij
+// m_i is an integer such that no t_ij - m_i is above MRA_BF16_ABOVE, so there is no maximum to look for.
 #pragma once
 
 #include <stdbool.h>
@@ -20,6 +27,7 @@ enum {
     MRA_INT8_GATHER = 16, // queries of a call with a list of keys, at most
     MRA_INT8_SAMPLE = 32, // rows that mean and factors are taken from, evenly spaced
     MRA_INT8_MAX_DIM = 256,
+    MRA_INT8_PAD = 32,            // rows of k and v have room for a multiple of this
     MRA_INT8_SCRATCH = 136 << 10, // bytes of one thread for attn, 64-byte aligned
 };
 
@@ -27,11 +35,22 @@ enum {
 // rows of encoders stay below .141; at .16 the 99th percentile of a row's error reaches 10 %.
 #define MRA_INT8_LIMIT 0.16f
 
+#define MRA_BF16_ROUNDING 2.3e-3f // relative deviation of a product of two bfloat16
+#define MRA_BF16_ABOVE    64.0f
+#define MRA_BF16_LEAST    0x1p-80f // rows with a smaller sum of weights belong to the float kernel
+#define MRA_BF16_OFFSET   22
+// least squares of the relative error of W
+#define MRA_BF16_EXP2 \
+    { \
+        16, 15, 14, 13, 12, 11, 10, 9, 8, 8, 7, 6, 6, 5, 4, 4, 4, 3, 2, 2, 2, 2, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1, \
+            1, 2, 2, 2, 3, 3, 4, 4, 5, 6, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19, 21, 22, 22, 20, 19, 18, 17 \
+    }
+
 // a channel of q and k gets a factor from 2 on, one of v from 4 on (log2 of it)
 #define MRA_INT8_STANDS_OUT_QK 1.0f
 #define MRA_INT8_STANDS_OUT_V  2.0f
 
-// The largest integers. exp2: coefficients of 2^x on [-.5, .5], highest first; n_exp2 of them.
+// The largest integers, 0: bfloat16. exp2: coefficients of 2^x on [-.5, .5], highest first; n_exp2 of them.
 struct mra_int8_form {
     int q_max, k_max, v_max, w_max;
     float log2_w_max;
@@ -47,6 +66,11 @@ struct mra_int8_form {
 #define MRA_INT8_WORDS \
     { \
         4095, 2047, 4095, 4095, 11.99964774f, 5, { 9.618437e-3f, 5.550332e-2f, 2.402265e-1f, 6.931472e-1f, 1.0f } \
+    }
+
+#define MRA_INT8_BF16 \
+    { \
+        0, 0, 0, 0, 0, 0, { 0 } \
     }
 
 // log2 of the mantissa m in [1, 2) as a polynomial of m - 1.5, highest first; error 2e-6
@@ -65,8 +89,9 @@ struct mra_int8_range {
     float k_norm2, k_step; // largest |K_j r_j|^2, largest r_j
 };
 
-// K and V of one head of one sequence. dk, dv: head sizes rounded up to 16; n: keys rounded up to MRA_INT8_KEYS. The
-// order of k and v inside is that of the kernels that filled them.
+// K and V of one head of one sequence. dk, dv: head sizes rounded up to MRA_INT8_PAD; n: keys rounded up to
+// MRA_INT8_KEYS. The order of k and v inside is that of the kernels that filled them; where they use less than dk or dv
+// of a row, the rest is at the end.
 struct mra_int8_pack {
     void *k, *v;                   // [n][dk], [n][dv] integers of `bytes` bytes
     struct mra_int8_key * key;     // [n]
@@ -95,8 +120,10 @@ struct mra_int8_kernels {
         const int32_t * idx, int n_idx, const float * state, void * scratch);
 };
 
-extern const struct mra_int8_kernels mra_int8_ref_bytes, mra_int8_ref_words; // the specification, scalar
-extern const struct mra_int8_kernels mra_int8_v3_vnni, mra_int8_v4_vnni, mra_int8_neon_dot;
+// the specification, scalar
+extern const struct mra_int8_kernels mra_int8_ref_bytes, mra_int8_ref_words, mra_int8_ref_bf16;
+const struct mra_int8_kernels * mra_int8_reference(const struct mra_int8_kernels * k); // of k's form
+extern const struct mra_int8_kernels mra_int8_v3_vnni, mra_int8_v4_vnni, mra_int8_v4_amx, mra_int8_neon_dot;
 
 // Bytes of a pack of n_k keys, and its pointers into 64-byte aligned memory.
 size_t mra_int8_pack_size(int d, int dv, int n_k, int bytes);

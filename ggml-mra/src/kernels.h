@@ -20,8 +20,9 @@ enum {
     MRA_PANEL = 32,      // block columns per panel of the packed block statistics
     MRA_ORDER_KEYS = MRA_SORTED_KEYS,
     MRA_ORDER_ROWS = MRA_SORTED_ROWS,
-    MRA_LINEAR_ROWS = 288, // rows of a dense layer's work item, at most
-    MRA_LINEAR_COLS = 32,  // its columns are a multiple of this, but for the last
+    MRA_LINEAR_ROWS = 1008,         // rows of a dense layer's work item, at most,
+    MRA_LINEAR_VALUES = 294 * 3072, // and their values: as bytes they stay in a second-level cache
+    MRA_LINEAR_COLS = 32,           // its columns are a multiple of this, but for the last
 };
 
 #define MRA_ROUND_UP(x, m) (((x) + (m) -1) / (m) * (m))
@@ -116,8 +117,14 @@ struct mra_linear {
     bool floats, integers; // kinds of weights that x will meet: F32 and F16, all others
 };
 
+// Rows of a work item, at most: whole tiles of 6, 7 or 14 rows, and nearly so of 12.
+static inline int mra_linear_rows(int k) {
+    const int n = MRA_LINEAR_VALUES / k / 42 * 42;
+    return n < 42 ? 42 : n > MRA_LINEAR_ROWS ? MRA_LINEAR_ROWS : n;
+}
+
 struct mra_dense_kernels {
-    // Rows [i0, i1) of x, at most MRA_LINEAR_ROWS, into scratch, in the form linear wants them.
+    // Rows [i0, i1) of x, at most mra_linear_rows(k), into scratch, in the form linear wants them.
     void (*linear_x)(const struct mra_linear * a, int i0, int i1, void * scratch);
 
     // y for the rows that linear_x took, columns [n0, n1) of w; n0 is a multiple of MRA_LINEAR_COLS

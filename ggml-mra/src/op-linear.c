@@ -8,7 +8,7 @@
 enum {
     ALIGN = 64,
     K_MULTIPLE = 32,       // rows of x are a multiple of this
-    TILE_ROWS = 24,        // a multiple of the rows that every kernel computes at once
+    TILE_ROWS = 42,        // a multiple of the rows that most kernels compute at once
     ITEMS_PER_THREAD = 16, // at least, so that threads end at about the same time
 };
 
@@ -24,9 +24,10 @@ struct linear_layout {
 
 // m rows of k values
 static struct linear_layout layout_of(int64_t m, int64_t k, bool floats, int slots) {
-    const int64_t n = mra_blocks(m, MRA_LINEAR_ROWS);
+    const int max = mra_linear_rows((int) k);
+    const int64_t n = mra_blocks(m, max);
     struct linear_layout l;
-    l.rows = n ? (int) MRA_ROUND_UP(mra_blocks(m, n), TILE_ROWS) : MRA_LINEAR_ROWS;
+    l.rows = n ? (int) MRA_ROUND_UP(mra_blocks(m, n), TILE_ROWS) : max;
     l.n_band = (int) mra_blocks(m, l.rows);
     l.counters = MRA_ROUND_UP(sizeof(atomic_int) * (size_t) l.n_band, ALIGN);
     l.slot = MRA_ROUND_UP(mra_linear_scratch((int) k, floats), ALIGN) + ALIGN;

@@ -70,7 +70,8 @@ static struct mra_pack_layout layout_of(
         l.per_head += MRA_KEY_BLOCK_WIDE * d * es + MRA_PANEL * 3 * d * sizeof(float) + dv * sizeof(float);
     }
     if (p->u.attn.int8) { // 1: keys' ranges
-        l.per_token += (d + dv) * p->u.attn.int8 + sizeof(struct mra_int8_key) + 1;
+        l.per_token += (MRA_ROUND_UP(d, MRA_INT8_PAD) + MRA_ROUND_UP(dv, MRA_INT8_PAD)) * p->u.attn.int8 +
+            sizeof(struct mra_int8_key) + 1;
         l.per_head += mra_int8_pack_size((int) d, (int) dv, MRA_INT8_KEYS, p->u.attn.int8) + ALIGN;
     }
     l.group = group_size(&p->u.attn, k->ne[2]);

@@ -2,6 +2,7 @@
 #include "../kernels.h"
 #include "x86-levels.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,10 @@
 
 #if defined(__x86_64__)
 #    include <cpuid.h>
+#    if defined(__linux__)
+#        include <sys/syscall.h>
+#        include <unistd.h>
+#    endif
 #elif defined(__aarch64__) && defined(__linux__)
 #    include <sys/auxv.h>
 #endif
@@ -28,6 +33,7 @@ static struct mra_x86_words x86_words(void) {
     if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) {
         w.leaf7_ebx = b;
         w.leaf7_ecx = c;
+        w.leaf7_edx = d;
     }
     if (__get_cpuid_count(7, 1, &a, &b, &c, &d)) w.leaf7_1_eax = a;
     if (__get_cpuid(0x80000001, &a, &b, &c, &d)) w.ext1_ecx = c;
@@ -41,6 +47,17 @@ static bool v3(void) { return runs(MRA_X86_V3); }
 static bool v4(void) { return runs(MRA_X86_V4); }
 static bool v3_vnni(void) { return runs(MRA_X86_V3_VNNI); }
 static bool v4_vnni(void) { return runs(MRA_X86_V4_VNNI); }
+
+// Linux gives a process the state of tiles only where it asks for it (ARCH_REQ_XCOMP_PERM, XTILEDATA); threads that are
+// there already get it, too. 0, or why it refuses.
+static int ask_for_tiles(void) {
+#    if defined(__linux__) && defined(SYS_arch_prctl)
+    return syscall(SYS_arch_prctl, 0x1023, 18) == 0 ? 0 : errno;
+#    else
+    return ENOSYS;
+#    endif
+}
+static bool v4_amx(void) { return runs(MRA_X86_V4_AMX) && ask_for_tiles() == 0; }
 #elif defined(__aarch64__)
 static bool neon_dot(void) {
 #    if defined(__linux__)
@@ -62,6 +79,7 @@ struct entry {
 };
 static const struct entry entries[] = {
 #if defined(__x86_64__)
+    { "v4-amx", v4_amx, &mra_kernels_v4, &mra_dense_v4_vnni, &mra_int8_v4_amx },
     { "v4-vnni", v4_vnni, &mra_kernels_v4, &mra_dense_v4_vnni, &mra_int8_v4_vnni },
     { "v4", v4, &mra_kernels_v4, NULL, NULL },
     { "v3-vnni", v3_vnni, &mra_kernels_v3, &mra_dense_v3_vnni, &mra_int8_v3_vnni },
@@ -106,6 +124,15 @@ static void say_unknown(const char * name, const char * best) {
     char list[128] = "";
     for (int i = 0; i < N_ENTRIES; i++)
         if (entries[i].runs()) snprintf(list + strlen(list), sizeof(list) - strlen(list), " %s", entries[i].name);
+#if defined(__x86_64__)
+    const int refused = strcmp(name, "v4-amx") == 0 && runs(MRA_X86_V4_AMX) ? ask_for_tiles() : 0;
+    if (refused) {
+        fprintf(stderr,
+            "ggml-mra: MRA_ISA: the system refuses tiles to this process (%s), which 'v4-amx' needs; using %s, of%s\n",
+            strerror(refused), best, list);
+        return;
+    }
+#endif
     fprintf(stderr, "ggml-mra: MRA_ISA: this CPU does not run '%.40s'; using %s, of%s\n", name, best, list);
 }
 

@@ -12,8 +12,8 @@ static void * part(char ** at, size_t bytes) {
 }
 
 static size_t lay_out(struct mra_int8_pack * p, char * mem, int d, int dv, int n_k, int bytes) {
-    const size_t n = MRA_ROUND_UP((size_t) n_k, MRA_INT8_KEYS), dk = MRA_ROUND_UP(d, MRA_PAD),
-                 dvp = MRA_ROUND_UP(dv, MRA_PAD);
+    const size_t n = MRA_ROUND_UP((size_t) n_k, MRA_INT8_KEYS), dk = MRA_ROUND_UP(d, MRA_INT8_PAD),
+                 dvp = MRA_ROUND_UP(dv, MRA_INT8_PAD);
     char * at = mem;
     p->k = part(&at, n * dk * bytes);
     p->v = part(&at, n * dvp * bytes);

@@ -51,7 +51,8 @@ INL void v_store(float * p, vf v) { *(vfu *) p = v; }
 INL vf v_fma(vf a, vf b, vf c) { return a * b + c; } // needs -ffp-contract=fast
 
 // v_max, v_min: b where a or b is NaN. v_ge: bit i is a[i] >= b[i], false for NaN; v_compress: writes base + i for the
-// set bits, returns past the last
+// set bits, returns past the last; v_compress_of: writes src[i] for them. Both may write a whole vector; src may be
+// dst, or behind it.
 #if VL == 16 && defined(__AVX512F__)
 INL vf v_max(vf a, vf b) { return (vf) _mm512_max_ps((__m512) a, (__m512) b); }
 INL vf v_min(vf a, vf b) { return (vf) _mm512_min_ps((__m512) a, (__m512) b); }
@@ -60,6 +61,10 @@ INL int32_t * v_compress(int32_t * dst, int base, unsigned mask) {
     const __m512i iota = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     _mm512_storeu_si512(
         dst, _mm512_maskz_compress_epi32((__mmask16) mask, _mm512_add_epi32(iota, _mm512_set1_epi32(base))));
+    return dst + __builtin_popcount(mask);
+}
+INL int32_t * v_compress_of(int32_t * dst, const int32_t * src, unsigned mask) {
+    _mm512_storeu_si512(dst, _mm512_maskz_compress_epi32((__mmask16) mask, _mm512_loadu_si512(src)));
     return dst + __builtin_popcount(mask);
 }
 #elif VL == 8
@@ -73,6 +78,14 @@ INL int32_t * v_compress(int32_t * dst, int base, unsigned mask) {
     const uint64_t lanes = _pext_u64(0x0706050403020100u, bytes);
     _mm256_storeu_si256((__m256i *) dst,
         _mm256_add_epi32(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long) lanes)), _mm256_set1_epi32(base)));
+    return dst + __builtin_popcount(mask);
+}
+INL int32_t * v_compress_of(int32_t * dst, const int32_t * src, unsigned mask) {
+    const uint64_t bytes = _pdep_u64(mask, 0x0101010101010101u) * 0xff;
+    const uint64_t lanes = _pext_u64(0x0706050403020100u, bytes);
+    _mm256_storeu_si256((__m256i *) dst,
+        _mm256_permutevar8x32_epi32(
+            _mm256_loadu_si256((const __m256i *) src), _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long) lanes))));
     return dst + __builtin_popcount(mask);
 }
 #else
@@ -99,6 +112,13 @@ INL unsigned v_ge(vf a, vf b) {
 INL int32_t * v_compress(int32_t * dst, int base, unsigned mask) {
     for (int i = 0; i < VL; i++) {
         *dst = base + i;
+        dst += mask >> i & 1;
+    }
+    return dst;
+}
+INL int32_t * v_compress_of(int32_t * dst, const int32_t * src, unsigned mask) {
+    for (int i = 0; i < VL; i++) {
+        *dst = src[i];
         dst += mask >> i & 1;
     }
     return dst;

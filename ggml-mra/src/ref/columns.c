@@ -154,9 +154,9 @@ static void exact_rows(const struct mra_attn_head * a, int first, int end) {
         mra_ref_block_sparse_attn(&one, a->sorted.order[i], a->sorted.order[i] + 1, NULL, 0, 0, NULL, NULL);
 }
 
-// in integers; returns which rows are not done
+// in integers, whose kernels need not be the reference's; returns which rows are not done
 static uint32_t integer_rows(const struct mra_attn_head * a, int i0, int i1, const struct cell * keys, int n_key,
-    double cmax, double csum, const double * cacc) {
+    double cmax, double csum, const double * cacc, void * scratch) {
     const uint32_t all = (1u << (i1 - i0)) - 1;
     if (!a->int8 || isnan(cmax) || cmax == INFINITY) return all;
     int32_t * idx = (int32_t *) (keys + n_key);
@@ -167,12 +167,13 @@ static uint32_t integer_rows(const struct mra_attn_head * a, int i0, int i1, con
     for (int c = 0; c < a->dv; c++) state[c] = (float) cacc[c];
     state[a->dv] = (float) cmax;
     state[a->dv + 1] = (float) csum;
-    return n ? a->int8->attn(a, &a->int8_pack, i0, i1, idx, n, state, NULL) : all;
+    return n ? a->int8->attn(a, &a->int8_pack, i0, i1, idx, n, state, scratch) : all;
 }
 
 void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
     const int nb = (a->n_k + a->g - 1) / a->g;
-    struct cell * blocks = scratch; // the group's scratch is more than one query block needs
+    // the group's scratch is more than one query block needs
+    struct cell * blocks = a->int8 ? (void *) ((char *) scratch + MRA_INT8_SCRATCH) : scratch;
     double * l0 = (double *) (blocks + nb);
     struct cell * keys = (struct cell *) (l0 + nb);
     for (int x = x0; x < x0 + a->group && x * H < a->n_q; x++) {
@@ -198,7 +199,7 @@ void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
             }
         choose_keys(a, keys, n_key);
         coarse(a, blocks, l0, keys, n_key, &cmax, &csum, cacc);
-        const uint32_t left = integer_rows(a, x * H, end, keys, n_key, cmax, csum, cacc);
+        const uint32_t left = integer_rows(a, x * H, end, keys, n_key, cmax, csum, cacc, scratch);
         for (int i = x * H; i < end; i++) {
             const int row = order ? order[i] : i;
             const double up = order && cmax != -INFINITY ? mra_ref_score(cmax + centre(a, row, qm)) : cmax;

@@ -27,6 +27,7 @@ void mra_ref_key_covariance(double * C, struct mra_rows k, int n_k, int d);
 bool mra_ref_split_direction(
     double * z, const double * C, struct mra_rows q, const int32_t * idx, int m, int d, double * y);
 void mra_ref_key_bias(const struct mra_attn_head * a, void * scratch);
+void mra_ref_int8_sample(const struct mra_attn_head * a, float * mean, float * k_factor, float * v_factor);
 void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch);
 void mra_ref_linear_x(const struct mra_linear * a, int i0, int i1, void * scratch);
 void mra_ref_linear(

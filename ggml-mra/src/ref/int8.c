@@ -56,7 +56,7 @@ static void factors(float * out, const float * x, int d, float stands_out) {
     for (int c = 0; c < d; c++) out[c] = fabsf(x[c] - mean) > stands_out ? exp2f(rintf(x[c] - mean)) : 1;
 }
 
-static void sample(const struct mra_attn_head * a, float * mean, float * k_factor, float * v_factor) {
+void mra_ref_int8_sample(const struct mra_attn_head * a, float * mean, float * k_factor, float * v_factor) {
     const int n = a->n_k < MRA_INT8_SAMPLE ? a->n_k : MRA_INT8_SAMPLE;
     float q[MRA_INT8_MAX_DIM], k[MRA_INT8_MAX_DIM], v[MRA_INT8_MAX_DIM];
     for (int c = 0; c < a->d; c++) {
@@ -111,7 +111,7 @@ static void pack_block(const struct mra_int8_form * form, const struct mra_attn_
 static void pack(
     const struct mra_int8_form * form, const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1) {
     float mean[MRA_INT8_MAX_DIM], k_factor[MRA_INT8_MAX_DIM], v_factor[MRA_INT8_MAX_DIM];
-    sample(a, mean, k_factor, v_factor);
+    mra_ref_int8_sample(a, mean, k_factor, v_factor);
     struct mra_int8_pack own = *p;
     own.mean = mean;
     own.v_factor = v_factor;

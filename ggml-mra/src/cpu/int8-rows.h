@@ -1,0 +1,39 @@
+// Rows of queries, keys and values as floats, for all attention in integers or tiles.
+#pragma once
+
+#include "../kernels.h"
+#include "vec.h"
+
+// row t as floats, zero padded to D; in tmp unless it lies so
+INL const float * int8_row(struct mra_rows x, int64_t t, int d, int D, float * tmp) {
+    const char * src = x.data + t * (int64_t) x.stride;
+    if (x.type == MRA_F32 && d == D) return (const float *) src;
+    for (int c = 0; c < d; c++)
+        tmp[c] = x.type == MRA_F16 ? half_to_float(((const uint16_t *) src)[c]) : ((const float *) src)[c];
+    for (int c = d; c < D; c++) tmp[c] = 0;
+    return tmp;
+}
+
+INL void int8_ahead(struct mra_rows x, int64_t t, int n, int D) {
+    if (t < n)
+        for (int c = 0; c < D; c += 16) __builtin_prefetch(x.data + t * (int64_t) x.stride + 4 * c);
+}
+
+// the larger; NaN if one is
+INL float int8_most(float a, float b) { return a <= b || b != b ? b : a; }
+
+// What the logits lack of every row of a query block i0/16: scale*q.mean = scale*dot(q, mean[D]) + *same. In the sorted
+// frame it is the coarse state that is off, by (q - q~).k_mean, and less is lacking by that.
+INL void int8_lacking(
+    float * mean, float * same, const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int D) {
+    *same = 0;
+    memcpy(mean, p->mean, sizeof(float) * D);
+    if (!a->sorted.order) return;
+    const float *k_mean = a->sorted.k_mean, *q_mean = a->sorted.q_mean + (size_t) i0 / MRA_QUERY_BLOCK * D;
+    vf dot = v_set1(0);
+    for (int c = 0; c < D; c += VL) {
+        v_store(mean + c, v_load(mean + c) - v_load(k_mean + c));
+        dot = v_fma(v_load(q_mean + c), v_load(k_mean + c), dot);
+    }
+    *same = v_hsum(dot);
+}
