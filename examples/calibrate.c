@@ -117,8 +117,8 @@ static void option(void * user, struct options * o, const struct args * a, int i
 
 static void check(void * user, struct options * o, const struct args * a) {
     struct calibrate * c = user;
-    if (o->resume || o->verify || o->verbose)
-        usage_error(a->program, "--resume, --verify and --verbose are not for this program");
+    if (o->resume || o->verify || o->estimate || o->verbose)
+        usage_error(a->program, "--resume, --verify, --estimate and --verbose are not for this program");
     if (o->dry_run) return;
     if (!o->out || strcmp(o->out, "-") == 0) usage_error(a->program, "no output: -o FILE.imatrix (see --help)");
     const enum ending ending = ending_of(o->out);

@@ -195,6 +195,11 @@ kernels     |ref/topk-blocks.c|left-- > 0|left > 0
 kernels     |ref/columns.c|if (m == -INFINITY) m = 0;|
 kernels     |ref/columns.c|blocks[y].taken = 1;|blocks[y].taken = 0;
 kernels     |ref/block-sparse-attn.c|return mra_ref_score(a->scale * mra_ref_dot(a->q, i, a->k, j, a->d));|return a->scale * mra_ref_dot(a->q, i, a->k, j, a->d);
+test-attn-error|op-attn-error.c|sums[MRA_ATTN_ERROR_R] += r;|sums[MRA_ATTN_ERROR_R] += e;
+test-encoder-api|encoder/pass.c|(n > 1 ? 0 : (size_t) at) * e->nb[2]|0
+test-attn-error|op-attn-error.c|a.scale = e->scale;|
+test-attn-error|op-attn-error.c|a->out + rows[i] * a->ld_out|a->out + i * a->ld_out
+test-attn-error|op-attn-error.c|left = 1 - m / s[MRA_ATTN_ERROR_ALL];|left = 1;
 test-levels |cpu/x86-levels.h|1 << 12 \! 1 << 22 \! 1 << 27|1 << 12 \! 1 << 27
 test-levels |cpu/x86-levels.h|X86_EC_V3 = 1 << 5,|X86_EC_V3 = 0,
 test-levels |cpu/x86-levels.h|1u << 28 \! 1u << 30|1u << 30

@@ -3,6 +3,7 @@
 #include "encoder-golden.h"
 #include "gguf-edit.h"
 
+#include <string.h>
 #include <unistd.h>
 
 // ---- spans ----
@@ -315,6 +316,55 @@ static void check_device(const struct golden * g) {
     CHECK(!mra_model_load("none.gguf", NULL, &err) && err.code == MRA_ERR_IO, "no file: code %d", (int) err.code);
 }
 
+// ---- the error of attention ----
+
+// sums of every sequence of g, computed with n_threads in passes of n_batch tokens; freed by the caller
+static double * errors_of(const struct golden * g, const char * frame, int n_threads, int n_batch) {
+    struct mra_context_params p = threads(n_threads);
+    p.n_batch = n_batch;
+    p.attention = MRA_ATTENTION_MRA;
+    p.attn.budget = .25f;
+    CHECK(mra_attn_params_parse(&p.attn, frame, NULL) == MRA_OK, "%s", frame);
+    p.n_error_rows = 16;
+    const struct mra_model_info info = mra_model_info(g->model);
+    const size_t n = (size_t) info.n_layer * info.n_head * MRA_ATTN_ERROR_SUMS;
+    double * all = calloc(n * (size_t) g->n_seq, sizeof(double));
+    struct mra_context * ctx = context(g->model, p);
+    encode(ctx, g->seqs, g->n_seq, tokens());
+    for (int i = 0; i < g->n_seq; i++) {
+        const double * sums = mra_context_errors(ctx, i);
+        CHECK(sums, "%s: no sums of sequence %d", frame, i);
+        if (!sums) continue;
+        memcpy(all + n * (size_t) i, sums, n * sizeof(double));
+        const int rows = g->seqs[i].n < 16 ? g->seqs[i].n : 16;
+        CHECK(
+            sums[MRA_ATTN_ERROR_ALL] == g->seqs[i].n && sums[MRA_ATTN_ERROR_ROWS] == rows && sums[MRA_ATTN_ERROR_R] > 0,
+            "%s: sequence %d: %g of %g rows", frame, i, sums[MRA_ATTN_ERROR_ROWS], sums[MRA_ATTN_ERROR_ALL]);
+    }
+    CHECK(!mra_context_errors(ctx, g->n_seq) && !mra_context_errors(ctx, -1), "sums of no sequence");
+    mra_context_free(ctx);
+    return all;
+}
+
+static void check_errors(const struct golden * g) {
+    static const char * const frames[] = { "columns", "mra2", "sorted" };
+    const struct mra_model_info info = mra_model_info(g->model);
+    const size_t bytes = (size_t) g->n_seq * info.n_layer * info.n_head * MRA_ATTN_ERROR_SUMS * sizeof(double);
+    for (int f = 0; f < 3; f++) {
+        double *a = errors_of(g, frames[f], 1, 0), *b = errors_of(g, frames[f], 3, 1);
+        CHECK(memcmp(a, b, bytes) == 0, "%s: errors depend on batch or threads", frames[f]);
+        free(a);
+        free(b);
+    }
+    struct mra_context_params p = threads(1);
+    struct mra_context * ctx = context(g->model, p);
+    encode(ctx, g->seqs, g->n_seq, tokens());
+    CHECK(!mra_context_errors(ctx, 0), "sums that nobody asked for");
+    mra_context_free(ctx);
+    p.n_error_rows = -2;
+    CHECK(!mra_context_new(g->model, &p, NULL), "n_error_rows = -2");
+}
+
 int main(int argc, char ** argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: %s golden/models\n", argv[0]);
@@ -338,6 +388,7 @@ int main(int argc, char ** argv) {
     check_int8(&bert, MRA_ATTENTION_MRA);
     check_null(&bert);
     check_device(&bert);
+    check_errors(&bert);
     golden_close(&bert);
     golden_close(&mra);
     goldens_end();

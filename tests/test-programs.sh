@@ -330,6 +330,9 @@ failures() {
     "$check" interrupt shelf.jsonl "$bin/mra-embed" -t 1 -m long.gguf -f shelf.txt --max-tokens 3000 --truncate right --attn exact --batch-tokens 3000 -o shelf.jsonl 2>err
     expect "$(wc -l <shelf.jsonl) records before the first is written" [ "$(wc -l <shelf.jsonl)" -lt 6 ]
     run 0 embed_with long.gguf -f short.txt --attn mra --budget 1/4 --verify -v; says out '"verify": {"max_error": [0-9.e-]*, "relative_error": '; says err "worst record: max error [0-9.e-]*[1-9]";  says err "feed-forward [0-9]* ms"
+    run 0 embed_with long.gguf -f short.txt --attn mra --budget 1/4 --estimate -v; says out '"estimate": {"error": [0-9.e-]*[1-9][0-9.e-]*, "interval": \[[0-9.e-]*, [0-9.e-]*\], "heads_mean": .*"worst": {"layer": 0'
+    says err "error of attention, estimated, worst record: all heads [0-9.e-]*[1-9]"; says err "layer  0: 0.[0-9]* "
+    run 0 embed_with long.gguf -f short.txt --attn exact --attn-type float --estimate; says out '"estimate": {"error": 0, "interval": \[0, 0\]'; says err "none, it was exact in floats"
     run 0 embed_with long.gguf -f short.txt --attn exact --verify;            says err "max error 0, relative error 0, cosine 1.0"
 }
 
@@ -382,6 +385,7 @@ calibrate() {
     run 2 calibrate_with -f texts.txt; says err "no output: -o FILE"; lines err 1
     run 2 calibrate_with -f texts.txt -o x.csv; says err "this is a GGUF file"
     run 2 calibrate_with -f texts.txt -o x --verify; says err "not for this program"
+    run 2 calibrate_with -f texts.txt -o x --estimate; says err "not for this program"
     run 1 calibrate_with -f /dev/null -o x.imatrix; says err "no text was computed"; expect "x.imatrix was made" [ ! -e x.imatrix ]
     run 1 calibrate_with a -o none/x.imatrix; says err "cannot write to none/x.imatrix"; lines err 1
 }

@@ -54,6 +54,18 @@ static void finish_item(
     s->on.collect(s, it, rows, n_rows, n_cols);
 }
 
+// --estimate: sequences [seq, seq + it->n_seq) of the last call are the item's
+static void estimate_item(struct stream * s, struct item * it, int seq) {
+    const struct mra_model_info * info = &s->engine.info;
+    for (int i = 0; i < it->n_seq; i++) {
+        const double * sums = mra_context_errors(s->engine.ctx, seq + i);
+        const struct mra_error_summary e = mra_error_summary_of(sums, info->n_layer, info->n_head);
+        if (i == 0 || e.all.error > it->estimate.all.error) it->estimate = e;
+        report_errors(&s->report, &s->engine, sums);
+    }
+    if (it->estimate.all.error > s->report.estimate.all.error) s->report.estimate = it->estimate;
+}
+
 // ---- one call ----
 
 struct batch { // sequences, positions and spans of several items
@@ -106,7 +118,8 @@ static enum mra_status encode(struct stream * s, struct item ** items, int n, st
         const struct mra_stats stats = mra_context_stats(s->engine.ctx);
         report_encoded(&s->report, &stats, now_ms() - t);
         const float *x = r.data, *y = exact.data;
-        for (int i = 0; i < n; i++) {
+        for (int i = 0, seq = 0; i < n; seq += items[i++]->n_seq) {
+            if (s->o->estimate) estimate_item(s, items[i], seq);
             const int64_t n_rows = rows_of(s, items[i]);
             finish_item(s, items[i], x, y, n_rows, r.n_cols);
             x += n_rows * r.n_cols;

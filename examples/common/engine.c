@@ -73,6 +73,7 @@ void engine_open(struct engine * e, const char * program, const struct options *
     e->params.attn = o->attn;
     e->params.n_batch = o->batch_tokens;
     e->params.profile = o->verbose;
+    e->params.n_error_rows = o->estimate ? -1 : 0;
     e->params.stop = stop;
     e->limit = o->max_tokens ? o->max_tokens : o->truncate == TRUNCATE_CHUNK ? e->info.n_ctx : e->info.max_length;
     if (e->limit > e->info.n_ctx)
@@ -103,6 +104,7 @@ void engine_start(struct engine * e, const struct options * o) {
     p.attention = MRA_ATTENTION_EXACT;
     p.attention_type = MRA_ATTENTION_TYPE_FLOAT;
     p.profile = false;
+    p.n_error_rows = 0;
     if (!(e->exact = mra_context_new(e->model, &p, &err))) fatal(e->program, "%s", err.msg);
 }
 

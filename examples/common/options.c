@@ -24,6 +24,7 @@ enum {
     OPT_MAX_TOKENS,
     OPT_BATCH,
     OPT_VERIFY,
+    OPT_ESTIMATE,
     OPT_DRY_RUN,
     OPT_JSON,
     OPT_MAX_MEMORY,
@@ -80,6 +81,9 @@ const struct arg_opt common_options[] = {
     { OPT_DEVICE, "device", "NAME",
         "cpu; cuda: the first CUDA device; auto (default): that where there is one,\nelse the CPU" },
     { OPT_VERIFY, "verify", NULL, "compute exact attention in floats as well and print the difference" },
+    { OPT_ESTIMATE, "estimate", NULL,
+        "say how large the error of attention is, from exact attention for " VALUE(
+            MRA_DEFAULT_ERROR_ROWS) " queries of\neach head; costs little, compares no embeddings" },
     { OPT_DRY_RUN, "dry-run", NULL, "print tokens, memory and work of each record; compute nothing" },
     { 'v', "verbose", NULL, "print the model, and time by part" },
 };
@@ -186,6 +190,7 @@ bool options_take(struct options * o, const struct args * a, int id) {
             o->device = a->value;
             break;
         case OPT_VERIFY: o->verify = true; break;
+        case OPT_ESTIMATE: o->estimate = true; break;
         case OPT_DRY_RUN: o->dry_run = true; break;
         case OPT_MAX_MEMORY: o->max_memory = args_bytes(a); break;
         case OPT_NO_MMAP: o->no_mmap = true; break;

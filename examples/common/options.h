@@ -25,7 +25,7 @@ struct options {
     enum mra_attention attention;
     enum mra_attention_type attention_type;
     struct mra_attn_params attn;
-    bool verify, dry_run, verbose, json, no_mmap;
+    bool verify, estimate, dry_run, verbose, json, no_mmap;
 };
 
 extern const struct arg_opt common_options[];

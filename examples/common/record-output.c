@@ -30,6 +30,16 @@ void stream_json_tail(struct stream * s, const struct item * it) {
         sink_real(&s->out, it->cosine, 7);
         sink_text(&s->out, "}");
     }
+    if (s->engine.ctx && s->o->estimate) {
+        const struct mra_error_summary * e = &it->estimate;
+        sink_printf(&s->out,
+            ", \"estimate\": {\"error\": %.3g, \"interval\": [%.3g, %.3g], \"heads_mean\": %.3g, \"heads_max\": %.3g",
+            e->all.error, e->all.low, e->all.high, e->mean, e->worst_head.error);
+        if (e->n_heads)
+            sink_printf(&s->out, ", \"worst\": {\"layer\": %d, \"head\": %d, \"interval\": [%.3g, %.3g]}", e->layer,
+                e->head, e->worst_head.low, e->worst_head.high);
+        sink_text(&s->out, "}");
+    }
     sink_text(&s->out, "}");
 }
 

@@ -4,6 +4,7 @@
 #include "signals.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 // a window ends with the record that makes it a batch; many short or empty records end it, too
 enum { WINDOW_ITEMS = 1024, WINDOW_BYTES = 64 << 20 };
@@ -131,6 +132,7 @@ static int finish(struct stream * s, bool failed) {
     if (!sink_close(&s->out, s->program)) failed = true;
     report_end(&s->report, &s->engine, s->o);
     input_close(&s->in);
+    free(s->report.errors);
     window_free(&s->window);
     resume_free(&s->resume);
     if (!failed && !interrupted() && !s->o->resume) fingerprint_remove(&s->fingerprint);

@@ -56,7 +56,7 @@ extern const struct handlers estimate_handlers;
 
 // {"id": ..., "file": ..., "line": ... of a record, ready to be followed by more
 void stream_json_head(struct stream * s, const struct item * it);
-// , "attention": "...", "verify": {...}}
+// , "attention": "...", "verify": {...}, "estimate": {...}}
 void stream_json_tail(struct stream * s, const struct item * it);
 void stream_line_end(struct stream * s); // and of the record
 // the id without quotes, or the line (file:line where there are several files)

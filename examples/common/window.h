@@ -19,8 +19,9 @@ struct item {
     bool failed, done;
     struct mra_error err;
     struct mra_attention_choice attention;
-    double max_err, rel_err, cosine; // --verify: over all rows; the smallest cosine of a row
-    void * result;                   // what collect made of the rows; freed with the item
+    double max_err, rel_err, cosine;   // --verify: over all rows; the smallest cosine of a row
+    struct mra_error_summary estimate; // --estimate: of the pass with the largest error
+    void * result;                     // what collect made of the rows; freed with the item
 };
 
 struct window {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MRA_MAX_ERROR_ROWS = 1 << 24 };
 enum { SMALL_PIECES = 1 << 20 }; // what ggml takes here and there
 
 struct mra_context_params mra_context_params_default(void) {
@@ -77,6 +78,9 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
         return mra_fail(err, MRA_ERR_ARG, "attention settings are not valid (frame %d, budget %g)", (int) p->attn.frame,
             (double) p->attn.budget);
     }
+    if (p->n_error_rows < -1 || p->n_error_rows > MRA_MAX_ERROR_ROWS)
+        return mra_fail(err, MRA_ERR_ARG, "n_error_rows = %d is not in -1..%d", p->n_error_rows, MRA_MAX_ERROR_ROWS);
+    if (p->n_error_rows < 0) p->n_error_rows = MRA_DEFAULT_ERROR_ROWS;
     if (p->on_weight && p->profile) return mra_fail(err, MRA_ERR_ARG, "on_weight and profile exclude each other");
     if (p->on_weight) p->ggml_dense = true;
     if (p->n_batch == 0) p->n_batch = MRA_DEFAULT_BATCH;
@@ -153,6 +157,7 @@ void mra_context_free(struct mra_context * ctx) {
     free(ctx->meta);
     free(ctx->ints);
     free(ctx->rows);
+    free(ctx->errors);
     free(ctx->out);
     free(ctx);
 }

@@ -31,7 +31,10 @@ struct mra_context {
     size_t ints_cap;
     float * rows; // hidden states on their way to a pool
     size_t rows_cap;
-    float * out; // result
+    double * errors; // [n_errors][n_layer][n_head][MRA_ATTN_ERROR_SUMS]
+    size_t errors_cap;
+    int n_errors; // sequences of the last mra_encode, 0: not measured
+    float * out;  // result
     size_t out_cap;
 };
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { MAX_SQUARE = 16 }; // sequences of a pass with a frame of square cells: each has nodes of its own
 
@@ -160,6 +161,19 @@ static int64_t count_rows(const struct mra_job * j) {
     }
 }
 
+// ctx->errors for all sequences, 0
+static enum mra_status reserve_errors(struct mra_job * j, struct mra_error * err) {
+    struct mra_context * ctx = j->ctx;
+    const struct mra_model_info * info = &ctx->model->info;
+    const size_t bytes = (size_t) j->n_seq * info->n_layer * info->n_head * MRA_ATTN_ERROR_SUMS * sizeof(double);
+    if (ctx->params.n_error_rows == 0) return MRA_OK;
+    const enum mra_status st = mra_context_reserve((void **) &ctx->errors, &ctx->errors_cap, bytes, err);
+    if (st != MRA_OK) return st;
+    memset(ctx->errors, 0, bytes);
+    ctx->n_errors = j->n_seq;
+    return MRA_OK;
+}
+
 // the job is checked
 static enum mra_status encode(struct mra_job * j, struct mra_result * result, struct mra_error * err) {
     struct mra_context * ctx = j->ctx;
@@ -174,6 +188,7 @@ static enum mra_status encode(struct mra_job * j, struct mra_result * result, st
     const int64_t n_rows = count_rows(j);
     ctx->stats.output_bytes = (size_t) (n_rows * j->n_dims) * sizeof(float);
     st = mra_context_reserve((void **) &ctx->out, &ctx->out_cap, ctx->stats.output_bytes, err);
+    if (st == MRA_OK) st = reserve_errors(j, err);
     if (st == MRA_OK) st = run(j, err);
     if (st == MRA_OK) st = mra_gguf_recheck(&ctx->model->file, err); // what was computed is of the weights as loaded
     if (st != MRA_OK) return st;
@@ -192,6 +207,7 @@ enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs
     enum mra_status st = check_request(ctx->model, seqs, n_seq, want, err);
     if (st != MRA_OK) return st;
 
+    ctx->n_errors = 0;
     const size_t largest = ctx->stats.compute_bytes;
     ctx->stats = (struct mra_stats) { .compute_bytes = largest };
     struct mra_job j = { .ctx = ctx, .seqs = seqs, .n_seq = n_seq, .want = want };

@@ -10,6 +10,7 @@ struct builder {
     const struct mra_graph_shape * s;
     struct mra_graph * g;
     struct mra_error * err;
+    int layer;
     struct ggml_tensor * turns[2]; // tables of RoPE: of layers without a window, of those with one; NULL: not used yet
 };
 
@@ -168,6 +169,27 @@ static bool turn_heads(struct builder * b, const struct mra_layer * l, struct he
     return true;
 }
 
+int mra_graph_n_errors(const struct mra_graph_shape * s) {
+    return s->n_error_rows == 0 ? 0 : s->attn.frame == MRA_FRAME_SQUARE ? s->n_seq : 1;
+}
+
+// The error of o, the attention of q, k, v = t[0..2]: of all sequences, or (square cells) of sequence i. It is computed
+// before anything takes the place of the queries. false: it could not be built.
+static bool measure(struct builder * b, struct ggml_tensor * t[3], struct ggml_tensor * o, int i) {
+    const struct mra_graph_shape * s = b->s;
+    if (s->n_error_rows == 0 || !o) return o != NULL;
+    struct ggml_tensor * e = s->attn.frame == MRA_FRAME_SQUARE
+        ? ggml_mra_attn_error(
+              b->ctx, t[0], t[1], t[2], o, NULL, s->n_error_rows, s->attn.scale, s->attn.n_threads, b->err)
+        : ggml_mra_attn_error_packed(b->ctx, t[0], t[1], t[2], o, b->g->starts, s->max_len, s->n_error_rows,
+              s->attn.scale, s->attn.n_threads, b->err);
+    if (!e) return false;
+    ggml_set_output(e);
+    ggml_build_forward_expand(b->g->gf, e);
+    b->g->errors[b->layer * mra_graph_n_errors(s) + i] = e;
+    return true;
+}
+
 // Frames of square cells, sequence by sequence. The result of each takes the place of its queries, so nothing is
 // joined.
 static struct ggml_tensor * attend_each(struct builder * b, struct heads h[3]) {
@@ -175,16 +197,17 @@ static struct ggml_tensor * attend_each(struct builder * b, struct heads h[3]) {
     const bool shared[2] = { h[1].x == h[0].x, h[2].x == h[0].x };
     for (int i = 0; i < b->s->n_seq; i++) {
         const int64_t first = b->s->starts[i], n = b->s->starts[i + 1] - first;
-        struct ggml_tensor * o = ggml_mra_attn(b->ctx, heads_of(b, h[0], first, n), heads_of(b, h[1], first, n),
-            heads_of(b, h[2], first, n), NULL, &b->s->attn, b->err);
-        if (!o) return NULL;
+        struct ggml_tensor * t[3];
+        for (int c = 0; c < 3; c++) t[c] = heads_of(b, h[c], first, n);
+        struct ggml_tensor * o = ggml_mra_attn(b->ctx, t[0], t[1], t[2], NULL, &b->s->attn, b->err);
+        if (!measure(b, t, o, i)) return NULL;
         o = ggml_reshape_2d(b->ctx, o, n_embd, n);
         if (b->s->n_seq == 1) return o;
         struct ggml_tensor * to = ggml_set_2d_inplace(b->ctx, h[0].x, o, h[0].x->nb[1], first * h[0].x->nb[1]);
         ggml_build_forward_expand(b->g->gf, to);
         h[0].x = to;
-        for (int t = 0; t < 2; t++)
-            if (shared[t]) h[t + 1].x = to;
+        for (int c = 0; c < 2; c++)
+            if (shared[c]) h[c + 1].x = to;
     }
     struct ggml_tensor * to = h[0].x;
     return to->ne[0] == n_embd ? to : ggml_view_2d(b->ctx, to, n_embd, b->s->n_tokens, to->nb[1], 0);
@@ -202,7 +225,10 @@ static struct ggml_tensor * attend(struct builder * b, const struct mra_layer * 
             .window = l->window, .max_bias = b->m->arch.max_bias, .scale = s->attn.scale, .n_threads = s->attn.n_threads
         };
         o = ggml_mra_window_attn(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &p, b->err);
-    } else o = ggml_mra_attn_packed(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &s->attn, b->err);
+    } else {
+        o = ggml_mra_attn_packed(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &s->attn, b->err);
+        if (!measure(b, t, o, 0)) return NULL;
+    }
     return o ? ggml_reshape_2d(b->ctx, o, b->m->info.n_embd, s->n_tokens) : NULL;
 }
 
@@ -290,7 +316,7 @@ enum {
     MAX_LAYER_WEIGHTS = 24, // seven dense layers and five norms
     MAX_PER_LAYER = 40,     // a norm, q, k, v as three products with biases, norms and turns, the views of their heads
     MAX_PER_FFN_STEP = 36, // two views, four dense layers of up to four nodes, a gate, three norms of three, the set_2d
-    MAX_PER_ATTENTION = 12, // views, reshape and set_2d around a call of ggml_mra_attn ...
+    MAX_PER_ATTENTION = 14, // views, reshape and set_2d around a call of ggml_mra_attn, the node of its error ...
     MAX_PER_LEVEL = 12,     // ... and per level of its frame: pools, scores, lists and states
     ENDS_PER_LAYER = 3,     // QKV, attention, feed-forward
 };
@@ -309,10 +335,13 @@ size_t mra_graph_max_ends(const struct mra_model * m) { return (size_t) m->info.
 enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
     const struct mra_graph_shape * s, struct mra_error * err) {
     struct mra_error e = { 0 };
-    struct builder b = { ctx, m, s, g, &e, { NULL } };
+    struct builder b = { .ctx = ctx, .m = m, .s = s, .g = g, .err = &e };
     bool starts = s->attn.frame != MRA_FRAME_SQUARE || m->arch.position == MRA_POSITION_ALIBI;
     for (int i = 0; i < m->info.n_layer; i++) starts |= !mra_layer_is_global(&m->layers[i]);
-    *g = (struct mra_graph) { .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false), .ends = g->ends };
+    *g = (struct mra_graph) {
+        .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false), .ends = g->ends, .errors = g->errors
+    };
+    for (int i = 0; i < m->info.n_layer * mra_graph_n_errors(s); i++) g->errors[i] = NULL;
     g->ids = input(&b, s->n_tokens);
     if (m->arch.position != MRA_POSITION_ALIBI) g->positions = input(&b, s->n_tokens);
     if (m->token_types) g->types = input(&b, s->n_tokens);
@@ -321,6 +350,7 @@ enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx,
 
     struct ggml_tensor * x = embeddings(&b);
     for (int i = 0; x && i < m->info.n_layer; i++) {
+        b.layer = i;
         struct ggml_tensor * o = attention(&b, &m->layers[i], x);
         if (!o) return mra_fail(err, e.code, "%s", e.msg);
         if (g->rows && i + 1 == m->info.n_layer) { // behind the last attention a row needs no other

@@ -14,6 +14,7 @@ struct mra_graph_shape {
     enum mra_head_kind head;
     bool dense; // weights lie in the CPU's memory: dense layers and norms by our operators, else by ggml's
     struct mra_attn_params attn;
+    int n_error_rows; // queries of each head whose error is measured; 0: none
 };
 
 struct mra_part_end {
@@ -31,13 +32,18 @@ struct mra_graph {
     struct ggml_tensor * starts;         // I32 [n_seq + 1]; NULL: not used
     struct ggml_tensor * rows;           // I32 [n_rows]; NULL: all
     struct ggml_tensor * out;            // F32 [n_cols, n_rows]
+    struct ggml_tensor ** errors; // [mra_graph_n_errors] of ggml_mra_attn_error, layer by layer; NULL: exact in floats
 };
+
+// nodes of ggml_mra_attn_error of a layer: one, or with square cells one for each sequence
+int mra_graph_n_errors(const struct mra_graph_shape * s);
 
 // nodes and leafs it takes at most; and ends of parts
 size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape * s);
 size_t mra_graph_max_ends(const struct mra_model * m);
 
-// ctx is no_alloc and has room for mra_graph_size tensors and a graph of that size; g->ends: mra_graph_max_ends of them
+// ctx is no_alloc and has room for mra_graph_size tensors and a graph of that size; g->ends: mra_graph_max_ends of
+// them, g->errors: mra_graph_n_errors for each layer, where n_error_rows is not 0
 enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
     const struct mra_graph_shape * s, struct mra_error * err);
 

@@ -97,13 +97,17 @@ static enum mra_status compute(struct mra_context * ctx, struct pass * p, struct
     const double t0 = mra_now_ms();
     const size_t size = mra_graph_size(ctx->model, &p->shape),
                  n_ends = GGML_PAD(mra_graph_max_ends(ctx->model) * sizeof(struct mra_part_end), GGML_MEM_ALIGN),
+                 n_errors = GGML_PAD(
+                     (size_t) ctx->model->info.n_layer * mra_graph_n_errors(&p->shape) * sizeof(struct ggml_tensor *),
+                     GGML_MEM_ALIGN),
                  bytes = size * ggml_tensor_overhead() + ggml_graph_overhead_custom(size, false);
-    enum mra_status st = mra_context_reserve(&ctx->meta, &ctx->meta_cap, n_ends + bytes, err);
+    enum mra_status st = mra_context_reserve(&ctx->meta, &ctx->meta_cap, n_ends + n_errors + bytes, err);
     if (st == MRA_OK) st = mra_context_sched(ctx, size, err);
     if (st != MRA_OK) return st;
     p->graph.ends = ctx->meta;
-    struct ggml_context * gctx = ggml_init(
-        (struct ggml_init_params) { .mem_size = bytes, .mem_buffer = (char *) ctx->meta + n_ends, .no_alloc = true });
+    p->graph.errors = (struct ggml_tensor **) ((char *) ctx->meta + n_ends);
+    struct ggml_context * gctx = ggml_init((struct ggml_init_params) {
+        .mem_size = bytes, .mem_buffer = (char *) ctx->meta + n_ends + n_errors, .no_alloc = true });
     if (!gctx) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
     st = build(ctx, p, gctx, err);
     if (st == MRA_OK) st = mra_context_reserve_graph(ctx, p->graph.gf, p->shape.n_tokens, err);
@@ -184,6 +188,20 @@ static enum mra_status fetch(struct mra_job * j, struct pass * p, struct mra_err
     return MRA_OK;
 }
 
+// the sums of every sequence to its place in ctx->errors
+static void fetch_errors(struct mra_job * j, const struct pass * p) {
+    const struct mra_model_info * info = &j->ctx->model->info;
+    const size_t n_head = (size_t) info->n_head * MRA_ATTN_ERROR_SUMS;
+    const int n = mra_graph_n_errors(&p->shape);
+    for (int l = 0; l < info->n_layer; l++)
+        for (int i = p->a; i < p->b && n > 0; i++) {
+            const int at = i - p->a;
+            const struct ggml_tensor * e = p->graph.errors[l * n + (n > 1 ? at : 0)];
+            double * to = j->ctx->errors + ((size_t) j->order[i] * info->n_layer + l) * n_head;
+            if (e) ggml_backend_tensor_get(e, to, (n > 1 ? 0 : (size_t) at) * e->nb[2], n_head * sizeof(double));
+        }
+}
+
 enum mra_status mra_pass_run(
     struct mra_job * j, int a, int b, const struct mra_attn_params * attn, struct mra_error * err) {
     struct mra_context * ctx = j->ctx;
@@ -192,6 +210,7 @@ enum mra_status mra_pass_run(
     ctx->stats.n_threads = ctx->n_threads;
     p.shape.attn = *attn;
     p.shape.attn.n_threads = ctx->n_threads;
+    if (attn->frame != MRA_FRAME_EXACT || attn->type != MRA_ATTN_FLOAT) p.shape.n_error_rows = ctx->params.n_error_rows;
     p.shape.n_ffn_rows = ctx->params.n_ffn_rows;
     p.shape.dense = !ctx->params.ggml_dense && ctx->n_backends == 1; // the model is in the CPU's memory
     p.shape.head = j->want->kind == MRA_OUTPUT_CLASS ? MRA_HEAD_CLASS
@@ -204,6 +223,7 @@ enum mra_status mra_pass_run(
     fill_inputs(j, &p);
     st = compute(ctx, &p, err);
     if (st == MRA_OK) st = fetch(j, &p, err);
+    if (st == MRA_OK) fetch_errors(j, &p);
     for (int i = a; i < b; i++) j->start[j->order[i]] = -1;
     ctx->stats.n_tokens += st == MRA_OK ? p.shape.n_tokens : 0;
     ctx->stats.n_graphs += st == MRA_OK;

@@ -222,6 +222,43 @@ struct ggml_tensor * ggml_mra_block_sparse_attn(struct ggml_context * ctx, struc
 struct ggml_tensor * ggml_mra_query_order(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
     struct ggml_tensor * v, struct ggml_tensor * lengths, float scale, int n_threads, struct mra_error * err);
 
+// ---- how large the error is ------------------------------------------------------------------------------------
+
+// Exact attention for n_rows sampled queries of each head of each sequence (all of them where there are no more),
+// beside `out`, what another attention gave for q, k and v: for a sampled row e = |exact - out|^2 and r = |exact|^2 ->
+// F64 [MRA_ATTN_ERROR_SUMS, n_head, n_batch], all 0 where there are no valid queries or keys. NaN in a sampled row
+// gives NaN. The n_q valid queries are cut into n_rows strata of about equal size and one of each is taken, a choice
+// that depends on n_q, n_rows and the head alone. Strata are in the order of the text, or of the queries of the sorted
+// frame where `out` is such a node (no view of it). q, k, v, lengths, n_threads as for ggml_mra_attn, out as it gives
+// it, from any frame; scale 0: 1/sqrt(d). On the CPU only. The cost is n_rows/n_q of exact attention's. Memory, beside
+// the result: as for ggml_mra_window_attn.
+enum mra_attn_error_sum {
+    MRA_ATTN_ERROR_ALL,  // valid queries
+    MRA_ATTN_ERROR_ROWS, // sampled queries; what follows are sums over them
+    MRA_ATTN_ERROR_E,
+    MRA_ATTN_ERROR_R,
+    MRA_ATTN_ERROR_EE, // e*e
+    MRA_ATTN_ERROR_ER, // e*r
+    MRA_ATTN_ERROR_RR, // r*r
+    MRA_ATTN_ERROR_SUMS
+};
+struct ggml_tensor * ggml_mra_attn_error(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
+    struct ggml_tensor * v, struct ggml_tensor * out, struct ggml_tensor * lengths, int n_rows, float scale,
+    int n_threads, struct mra_error * err);
+// of packed sequences, as ggml_mra_attn_packed has them -> F64 [MRA_ATTN_ERROR_SUMS, n_head, n_seq]
+struct ggml_tensor * ggml_mra_attn_error_packed(struct ggml_context * ctx, struct ggml_tensor * q,
+    struct ggml_tensor * k, struct ggml_tensor * v, struct ggml_tensor * out, struct ggml_tensor * starts,
+    int64_t max_len, int n_rows, float scale, int n_threads, struct mra_error * err);
+
+// The relative error ||out - exact|| / ||exact|| of the rows of these sums, which may be added up over heads, and an
+// interval for that of all rows: the standard error of the ratio of means, as a factor, MRA_ATTN_ERROR_WIDTH times.
+// The interval knows the rows that were sampled: a few rows with errors far above all others may be missed.
+#define MRA_ATTN_ERROR_WIDTH 2.5
+struct mra_attn_error {
+    double error, low, high; // 0 where the sums are 0; all rows sampled: low = high = error
+};
+struct mra_attn_error mra_attn_error_of(const double * sums); // [MRA_ATTN_ERROR_SUMS]
+
 // ---- what an encoder has around its attention (CPU) -----------------------------------------------------------
 
 #define MRA_LINEAR_WEIGHTS 3

@@ -93,11 +93,12 @@ enum mra_status mra_model_tokenize(const struct mra_model * model, const char * 
 
 // ---- contexts --------------------------------------------------------------------------------------------------
 
-#define MRA_DEFAULT_BATCH    8192 // tokens computed at a time
-#define MRA_DEFAULT_FFN_ROWS 512  // tokens whose feed-forward part is computed at a time
-#define MRA_AUTO_EXACT       1024 // tokens up to which MRA_ATTENTION_AUTO is exact
-#define MRA_AUTO_EXACT_INT8  8192 // the same where exact attention is in int8 and nobody chose `attn`
-#define MRA_AUTO_BUDGET      0    // budget of a context's `attn`: nobody chose it
+#define MRA_DEFAULT_BATCH      8192 // tokens computed at a time
+#define MRA_DEFAULT_FFN_ROWS   512  // tokens whose feed-forward part is computed at a time
+#define MRA_DEFAULT_ERROR_ROWS 128  // queries of a head whose error is measured
+#define MRA_AUTO_EXACT         1024 // tokens up to which MRA_ATTENTION_AUTO is exact
+#define MRA_AUTO_EXACT_INT8    8192 // the same where exact attention is in int8 and nobody chose `attn`
+#define MRA_AUTO_BUDGET        0    // budget of a context's `attn`: nobody chose it
 
 enum mra_attention {
     MRA_ATTENTION_AUTO, // a model trained with MRA: its own settings. Others: exact up to MRA_AUTO_EXACT tokens or
@@ -130,6 +131,9 @@ struct mra_context_params {
     // Most bytes of a pass and its result. Passes become smaller than n_batch where that helps; a sequence that needs
     // more than this fails with MRA_ERR_MEMORY before it is computed. 0: what the machine has free when it is needed
     size_t max_bytes;
+    // Queries of each head and layer for which exact attention is computed as well, to say how large the error of
+    // attention is (mra_context_errors); 0: none, -1: MRA_DEFAULT_ERROR_ROWS. Costs n_error_rows/n of exact attention.
+    int n_error_rows;
     bool profile;    // times by part of the model and by operator (costs a little)
     bool ggml_dense; // dense layers and norms by ggml's own operators: slower, for comparison
     // Called on the thread of mra_encode: before each pass, and on the CPU behind each node of its graph. true ends
@@ -210,6 +214,22 @@ struct mra_result {
 // MRA_OUTPUT_TOKENS only: the others take what they need of a pass when it is done.
 enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs, int n_seq,
     const struct mra_output * want, struct mra_result * result, struct mra_error * err);
+
+// Sums of ggml_mra_attn_error (mra_attn_error_of tells the error): [n_layer][n_head][MRA_ATTN_ERROR_SUMS] of sequence
+// seq of the last mra_encode. All 0: attention was exact in floats there (also: layers with a window), or the sequence
+// was not needed. NULL: params.n_error_rows was 0, or there is no such sequence. Belong to the context until its next
+// mra_encode. Independent of the batch and the number of threads.
+const double * mra_context_errors(const struct mra_context * ctx, int seq);
+
+// The sums of a sequence in a few numbers. Layers and heads count from 0; relative errors, that is parts of exact.
+struct mra_error_summary {
+    int n_heads;                      // of all layers, whose attention is not exact in floats; 0: the rest is 0
+    double mean;                      // over these heads
+    struct mra_attn_error worst_head; // with its interval
+    int layer, head;                  // of it
+    struct mra_attn_error all;        // of all of them together, as ||out - exact|| / ||exact||, with its interval
+};
+struct mra_error_summary mra_error_summary_of(const double * sums, int n_layer, int n_head); // sums NULL: all 0
 
 enum mra_part {
     MRA_PART_EMBED,

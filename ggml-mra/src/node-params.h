@@ -21,7 +21,8 @@
     ROW(GLU, glu, "glu") \
     ROW(ROPE_TABLE, rope_table, "rope-table") \
     ROW(ROPE, rope, "rope") \
-    ROW(WINDOW_ATTN, window_attn, "window-attn")
+    ROW(WINDOW_ATTN, window_attn, "window-attn") \
+    ROW(ATTN_ERROR, attn_error, "attn-error")
 
 enum mra_kind {
     MRA_KIND_NONE,
@@ -135,6 +136,15 @@ struct mra_window_attn_node {
     int32_t window; // largest distance, -1: any
 };
 
+struct mra_attn_error_node {
+    float scale;
+    int32_t n_rows; // sampled of each head
+    // where the order of the queries is a source: of the attention that made it, as above
+    float budget;
+    int32_t m1, m2;
+    uint8_t block;
+};
+
 // Parameters travel in the last 40 bytes of op_params (64): ggml's own {fun, n_tasks, userdata} take the first 24. No
 // userdata, so there is no lifetime to manage and graph copies keep working.
 struct mra_node {
@@ -156,6 +166,7 @@ struct mra_node {
         struct mra_rope_table_node rope_table;
         struct mra_rope_node rope;
         struct mra_window_attn_node window_attn;
+        struct mra_attn_error_node attn_error;
     } u;
 };
 #define MRA_MAGIC 0x3141524dU // "MRA1"

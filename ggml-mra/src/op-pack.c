@@ -96,9 +96,12 @@ struct ggml_tensor * mra_pack_new(struct ggml_context * ctx, struct ggml_tensor 
     return mra_node_new(ctx, GGML_TYPE_I8, ne, &src, p, err);
 }
 
+// kinds of nodes whose pack has rows where they are
+static bool reads_in_place(int kind) { return kind == MRA_KIND_WINDOW_ATTN || kind == MRA_KIND_ATTN_ERROR; }
+
 bool mra_pack_is_foreign(const struct ggml_tensor * attn) {
     const int kind = mra_node_get(attn).kind;
-    return (kind == MRA_KIND_ATTN || kind == MRA_KIND_BLOCK_SPARSE_ATTN || kind == MRA_KIND_WINDOW_ATTN) &&
+    return (kind == MRA_KIND_ATTN || kind == MRA_KIND_BLOCK_SPARSE_ATTN || reads_in_place(kind)) &&
         mra_node_get(attn->src[3]).kind != MRA_KIND_PACK;
 }
 
@@ -106,9 +109,9 @@ struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn) {
     const struct mra_node p = mra_node_get(attn);
     struct ggml_tensor *k = attn->src[1], *v = attn->src[2], *lengths = mra_source(attn, &p, MRA_SRC_LENGTHS);
     // one slot: whoever packs again goes on alone
-    const struct mra_attn_node exact = { .frame = p.kind == MRA_KIND_WINDOW_ATTN ? MRA_FRAME_NEAR : MRA_FRAME_EXACT,
-        .slots = 1,
-        .max_len = (int32_t) k->ne[1] };
+    const struct mra_attn_node exact = {
+        .frame = reads_in_place(p.kind) ? MRA_FRAME_NEAR : MRA_FRAME_EXACT, .slots = 1, .max_len = (int32_t) k->ne[1]
+    };
     struct mra_node pack = pack_params(p.kind == MRA_KIND_ATTN ? &p.u.attn : &exact, k, v, p.flags & MRA_FLAG_STARTS);
     const bool sampled = p.kind == MRA_KIND_ATTN && p.u.attn.int8;
     pack.n_fixed = sampled ? 3 : 2;
