@@ -60,9 +60,18 @@ static void sources_restore(struct ggml_cgraph * cg, struct ggml_tensor ** src) 
     free(src);
 }
 
+// The CPU's kernels, but nodes for integers compute in floats, as on a device
+static const struct mra_kernels * kernels_without_int8(void) {
+    static struct mra_kernels k;
+    mra_kernels_set(NULL);
+    k = *mra_kernels_get();
+    k.int8 = (struct mra_int8_kernels) { 0 };
+    return &k;
+}
+
 void * device_target_run(struct graph * g, struct ggml_tensor * out, struct ggml_cgraph * cg, int n_threads) {
     if (device_target_vary) device_target_vary(n_threads);
-    mra_kernels_set(NULL); // of nodes that are left to the CPU
+    mra_kernels_set(kernels_without_int8()); // of nodes that are left to the CPU, and of the fake device's
     ggml_backend_cpu_set_n_threads(list[2], n_threads);
     ggml_backend_sched_t sched = device_target_sched();
     ggml_backend_mra_pin(sched, cg, list[1]);
