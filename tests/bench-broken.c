@@ -43,7 +43,7 @@ static void columns(const struct mra_attn_head * a, int x0, void * scratch) {
 static uint32_t attend_int8(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
     const int32_t * idx, int n_idx, const float * state, void * scratch) {
     struct mra_attn_head b = *a;
-    if (bug("int8-scale") || (bug("int8-scale-of-many") && b.n_k > 512)) b.scale *= bug("int8-scale") ? 1.001f : 1.2f;
+    if (bug("int8-scale") || (bug("int8-scale-of-many") && b.n_k > 512)) b.scale *= bug("int8-scale") ? 1.01f : 1.2f;
     return intact->int8.attn(&b, p, i0, i1, idx, n_idx, state, scratch);
 }
 

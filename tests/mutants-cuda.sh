@@ -7,7 +7,7 @@
 set -u
 src=$(cd "$1" && pwd); only=${3:-}; work=$src/ggml-mra/src; fit=1; log=
 if [ "$2" != - ]; then
-    build=$(cd "$2" && pwd); work=$build/cuda-mutant; fit=0; log=$work/log
+    build=$(cd "$2" && pwd); work=$build/cuda-mutant${PART:+-${PART%/*}}; fit=0; log=$work/log
     cp "$src"/ggml-mra/src/*.h "$work/"; cp "$src"/ggml-mra/src/cuda/*.cu* "$src/ggml-mra/src/cuda/cuda.h" "$work/cuda/"
 fi
 . "$src/tests/seeded-bugs.sh"

@@ -6,7 +6,7 @@
 # The list: see seeded-bugs.sh. Files are in examples/.
 set -u
 src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
-if [ "$2" != - ]; then build=$(cd "$2" && pwd); work=$build/mutants-programs; fit=0; log=$work/log; fi
+if [ "$2" != - ]; then build=$(cd "$2" && pwd); work=$build/mutants-programs${PART:+-${PART%/*}}; fit=0; log=$work/log; fi
 . "$src/tests/seeded-bugs.sh"
 
 targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-quantize mra-bench program-check fail-strdup test-real"

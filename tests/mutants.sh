@@ -8,7 +8,7 @@
 set -u
 src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
 if [ "$2" != - ]; then
-    build=$(cd "$2" && pwd); work=$build/mutants; fit=0; log=$work/log
+    build=$(cd "$2" && pwd); work=$build/mutants${PART:+-${PART%/*}}; fit=0; log=$work/log
     ggml=$(sed -n 's/^ggml_SOURCE_DIR:STATIC=//p' "$build/CMakeCache.txt")
     rm -rf "$work"; mkdir -p "$work/kernels"
     cp -r "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"

@@ -8,6 +8,8 @@
 #   run_test TEST       runs it; fails where it found the bug. May set $why
 #   quick_test FILE TEST    optional: a cheaper way to find the bug, tried first; 0: not found
 # and variables: log (a file), only (lines that have this word), fit (1: only look whether every line fits).
+# PART=I/N in the environment: each N-th line from the I-th on, so that N processes can share a list.
+part=${PART:-1/1}; n_line=0
 caught=0; not_caught=0; sound=" "
 command -v perl >/dev/null || { echo "skipped: no perl"; exit 77; }
 # files that are put back are compiled again: a compiler cache has them
@@ -47,6 +49,7 @@ seeded_bugs() {
     while IFS='|' read -r test files from to; do
         case "$test" in '' | '#'*) continue ;; esac
         case "$test $files" in *"$only"*) ;; *) continue ;; esac
+        n_line=$((n_line + 1)); [ $((n_line % ${part#*/})) = $((${part%/*} % ${part#*/})) ] || continue
         FROM=$(printf %s "$from" | sed 's/\\!/|/g'); TO=$(printf %s "$to" | sed 's/\\!/|/g'); WRITE=; export FROM TO WRITE
         test=${test%% *}
         file=$(seed $(places "$files")) || { says "DOES NOT FIT" "$files: $FROM"; continue; }

@@ -328,6 +328,8 @@ static void test_broken(const char * broken, const char * models) {
         { "columns-miss-row", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
         { "columns-nan", ATTN "-n 64 --frame columns", 1, "differ from the reference" },
         { "none", ATTN "-n 64,640 --frame exact --frame columns --attn-type int8", 0, "" },
+        { "none", ATTN "-n 640 --frame sorted --attn-type int8", 0, "" },
+        { "int8-scale-of-many", ATTN "-n 640 --frame sorted --attn-type int8", 1, "in the first 64 rows" },
         { "int8-scale", ATTN "-n 64 --frame exact --attn-type int8", 1, "differ from the reference" },
         { "int8-scale", ATTN "-n 128 --frame columns --attn-type int8", 1, "differ from the reference" },
         { "int8-scale-of-many", ATTN "-n 640 --frame exact --attn-type int8", 1, "exact attention is off" },
