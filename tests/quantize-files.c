@@ -21,8 +21,10 @@ static void write_input(const char * golden, const char * path) {
         { "extra.b.weight", GGML_TYPE_F16, 256, 5 },
         { "extra.c.weight", GGML_TYPE_F32, 40, 9 },
         { "extra.d.weight", GGML_TYPE_BF16, 96, 64 },
+        { "token_types.weight", GGML_TYPE_F32, 64, 2 },
     };
-    for (int i = 0; i < 4; i++) {
+    gguf_edit_drop(&e, "token_types.weight"); // of one row, which stays a float in any case
+    for (size_t i = 0; i < sizeof(extra) / sizeof(extra[0]); i++) {
         struct ggml_tensor * t = gguf_edit_add(&e, extra[i].name, extra[i].type, extra[i].ne0, extra[i].ne1);
         for (int64_t k = 0; k < ggml_nelements(t); k++) {
             const float x = rng_normal(&seed);

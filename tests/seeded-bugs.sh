@@ -10,7 +10,7 @@
 # and variables: log (a file), only (lines that have this word), fit (1: only look whether every line fits).
 # PART=I/N in the environment: each N-th line from the I-th on, so that N processes can share a list.
 part=${PART:-1/1}; n_line=0
-caught=0; not_caught=0; sound=" "
+caught=0; not_caught=0; sound=" "; stale=0
 command -v perl >/dev/null || { echo "skipped: no perl"; exit 77; }
 # files that are put back are compiled again: a compiler cache has them
 [ -n "${CMAKE_C_COMPILER_LAUNCHER:-}" ] || ! command -v ccache >/dev/null || export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
@@ -54,12 +54,13 @@ seeded_bugs() {
         test=${test%% *}
         file=$(seed $(places "$files")) || { says "DOES NOT FIT" "$files: $FROM"; continue; }
         [ "$fit" = 1 ] && continue
+        [ $stale = 0 ] || build_test "$test" >"$log" 2>&1 </dev/null # the cheaper way links what was built last: not with the last bug
         [ "$only" = short ] || check_sound "$test" "$file" # short: a selection in ctest, which runs these tests, too
-        cp "$file" "$log.saved"
+        cp "$file" "$log.saved"; stale=0
         WRITE=1 seed "$file" >/dev/null
         line="$test: $(basename "$file"): $FROM -> $TO"; why=
         if ! quick_test "$file" "$test" >"$log" 2>&1 </dev/null; then says caught "$line"
-        elif ! build_test "$test" >"$log" 2>&1 </dev/null; then says "NO BUILD" "$line"
+        elif stale=1; ! build_test "$test" >"$log" 2>&1 </dev/null; then says "NO BUILD" "$line"
         elif run_test "$test" >"$log" 2>&1 </dev/null; then says SURVIVED "$line"
         else
             says caught "$line"

@@ -91,6 +91,28 @@ static void test_family(const struct family * f) {
     golden_close(&g);
 }
 
+// what llama.cpp's files say of a tokenizer leads to the tokens of our own
+static void test_splits(const char * dir, const char * name) {
+    static const char * const texts[] = { "1234567 3.14", "I'LL don't we'Re", "  two  spaces,\ta tab\n\n\nlines \n x",
+        "(word) #tag", "na\xc3\xafve \xe4\xb8\xad\xe6\x96\x87" };
+    char path[2][1024];
+    snprintf(path[0], sizeof(path[0]), "%s/%s.gguf", dir, name);
+    snprintf(path[1], sizeof(path[1]), "%s/%s-llama-cpp.gguf", dir, name);
+    struct mra_model * m[2] = { load(path[0], NULL), load(path[1], NULL) };
+    for (size_t t = 0; t < sizeof(texts) / sizeof(texts[0]); t++) {
+        struct mra_token_list list[2] = { 0 };
+        struct mra_error err;
+        for (int i = 0; i < 2; i++)
+            CHECK(mra_model_tokenize(m[i], texts[t], strlen(texts[t]), NULL, 0, 0, &list[i], &err) == MRA_OK, "%s",
+                err.msg);
+        bool same = list[0].n == list[1].n;
+        for (int i = 0; same && i < (int) list[0].n; i++) same = list[0].data[i].id == list[1].data[i].id;
+        CHECK(same, "%s: '%s' has other tokens in llama.cpp's file", name, texts[t]);
+        for (int i = 0; i < 2; i++) mra_token_list_free(&list[i]);
+    }
+    for (int i = 0; i < 2; i++) mra_model_free(m[i]);
+}
+
 // how a text is split is not guessed
 static void test_unknown_pre(const char * dir) {
     char path[1024];
@@ -111,6 +133,8 @@ int main(int argc, char ** argv) {
     goldens_begin(argv[1]);
     for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++)
         if (argc < 3 || strstr(families[i].file, argv[2])) test_family(&families[i]);
+    test_splits(argv[1], "modernbert");
+    test_splits(argv[1], "eurobert");
     test_unknown_pre(argv[1]);
     goldens_end();
     return summary("test-families");

@@ -336,6 +336,30 @@ static void check_out(const struct head * h, int mode) {
         (double) h->out[0][at < 0 ? 0 : at], (double) h->out[1][at < 0 ? 0 : at]);
 }
 
+// one block of queries with d floats, every block of keys chosen; packed
+static void head_of_far(struct head * h, int n_k, int d, int g) {
+    h->a = (struct mra_attn_head) { .q = { (char *) h->q, (size_t) d * 4, MRA_F32 },
+        .k = { (char *) h->k, (size_t) d * 4, MRA_F32 },
+        .v = { (char *) h->v, (size_t) d * 4, MRA_F32 },
+        .n_q = MRA_QUERY_BLOCK,
+        .n_k = n_k,
+        .d = d,
+        .dv = d,
+        .scale = 1,
+        .ld_out = d,
+        .g = g,
+        .m1 = (n_k + g - 1) / g,
+        .group = 8 };
+    head_pack(h);
+}
+static void head_scratch(struct head * h) {
+    const struct mra_attn_head * a = &h->a;
+    const size_t s1 = mra_block_sparse_attn_scratch(a->d, a->dv),
+                 s2 = mra_columns_scratch(a->d, a->dv, a->n_k, a->g, a->m1, a->m2, a->group);
+    h->n_scratch = MRA_ROUND_UP(s1 > s2 ? s1 : s2, 64);
+    h->scratch = aligned_alloc(64, h->n_scratch + CANARIES);
+}
+
 static void test_head(void) {
     static struct head h;
     struct mra_attn_head * a = &h.a;
@@ -365,10 +389,7 @@ static void test_head(void) {
     head_fill(&h);
     head_pack(&h);
     check_pack(&h);
-    const size_t s1 = mra_block_sparse_attn_scratch(d, dv),
-                 s2 = mra_columns_scratch(d, dv, a->n_k, a->g, a->m1, a->m2, a->group);
-    h.n_scratch = MRA_ROUND_UP(s1 > s2 ? s1 : s2, 64);
-    h.scratch = aligned_alloc(64, h.n_scratch + CANARIES);
+    head_scratch(&h);
     int32_t cells[MAX_N];
     int n_cell = 0;
     const int g = 1 << pick(0, 5);
@@ -391,7 +412,6 @@ static void test_head(void) {
 static void test_far(void) {
     enum { N = 40, D = 16, G = 16 };
     static struct head h;
-    struct mra_attn_head * a = &h.a;
     const int best = pick(0, N - 1);
     const float far = (1 + fabsf(gauss())) * powf(10, (float) pick(3, 15)), sign = pick(0, 1) ? 1 : -1;
     memset(h.q, 0, sizeof(h.q));
@@ -399,28 +419,42 @@ static void test_far(void) {
     for (int c = 0; c < N * D; c++) h.v[c] = gauss();
     for (int i = 0; i < MRA_QUERY_BLOCK; i++) h.q[i * D] = far;
     for (int j = 0; j < N; j++) h.k[j * D] = sign * far * ((j == best) == (sign > 0) ? 2 : 1);
-    *a = (struct mra_attn_head) { .q = { (char *) h.q, D * 4, MRA_F32 },
-        .k = { (char *) h.k, D * 4, MRA_F32 },
-        .v = { (char *) h.v, D * 4, MRA_F32 },
-        .n_q = MRA_QUERY_BLOCK,
-        .n_k = N,
-        .d = D,
-        .dv = D,
-        .scale = 1,
-        .ld_out = D,
-        .g = G,
-        .m1 = (N + G - 1) / G,
-        .group = 8 };
-    head_pack(&h);
-    const size_t s1 = mra_block_sparse_attn_scratch(D, D), s2 = mra_columns_scratch(D, D, N, G, a->m1, a->m2, a->group);
-    h.n_scratch = MRA_ROUND_UP(s1 > s2 ? s1 : s2, 64);
-    h.scratch = aligned_alloc(64, h.n_scratch + CANARIES);
+    head_of_far(&h, N, D, G);
+    head_scratch(&h);
     for (int t = 0; t < 4; t++) {
         const struct mra_kernels * table = t % 2 ? kern : &mra_kernels_ref;
         attend(table, &h, t / 2 ? 2 : 0, h.out[0], NULL, 0, 0, NULL);
         CHECK(memcmp(h.out[0], h.v + best * D, D * sizeof(float)) == 0, "%s, %s: scores of %g give %g, not %g",
             table->name, t / 2 ? "columns" : "exact", (double) (sign * far) * far, (double) h.out[0][0],
             (double) h.v[best * D]);
+    }
+    head_free(&h);
+}
+
+// No key has a weight: the scores of a query leave floats downwards for every key, and nothing else is used. Its result
+// is 0, not the NaN of -inf - -inf.
+static void test_no_weight(void) {
+    enum { N = 40, D = 16, G = 16 };
+    static struct head h;
+    struct mra_attn_head * a = &h.a;
+    const int lost = pick(0, MRA_QUERY_BLOCK - 1); // the others weigh all keys alike, and so does their mean
+    memset(h.q, 0, sizeof(h.q));
+    memset(h.k, 0, sizeof(h.k));
+    for (int c = 0; c < N * D; c++) h.v[c] = 1 + fabsf(gauss());
+    for (int i = 0; i < MRA_QUERY_BLOCK; i++) h.q[i * D] = i == lost ? 6e36f : -6e36f / (MRA_QUERY_BLOCK - 1);
+    for (int j = 0; j < N; j++) h.k[j * D] = -64;
+    head_of_far(&h, N, D, G);
+    a->m2 = N;
+    a->finest_only = true;
+    head_scratch(&h);
+    for (int t = 0; t < 4; t++) {
+        const struct mra_kernels * table = t % 2 ? kern : &mra_kernels_ref;
+        attend(table, &h, t / 2 ? 2 : 0, h.out[0], NULL, 0, 0, NULL);
+        int bad = 0;
+        for (int i = 0; i < MRA_QUERY_BLOCK; i++)
+            for (int c = 0; c < D; c++) bad += i == lost ? h.out[0][i * D + c] != 0 : !(h.out[0][i * D + c] > 0);
+        CHECK(bad == 0, "%s, %s: query %d without weights: %d values, it has %g", table->name,
+            t / 2 ? "columns" : "exact", lost, bad, (double) h.out[0][lost * D]);
     }
     head_free(&h);
 }
@@ -435,5 +469,6 @@ int main(int argc, char ** argv) {
     for (int i = 0; i < 10 * percent; i++) test_norm();
     for (int i = 0; i < 10 * percent; i++) test_head();
     for (int i = 0; i < percent; i++) test_far();
+    for (int i = 0; i < percent; i++) test_no_weight();
     return kern_summary("test-kernels-extreme");
 }
