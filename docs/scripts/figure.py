@@ -1,97 +1,145 @@
-"""The look of all figures: SVG line charts with logarithmic axes on a white card, readable on light and dark pages.
+"""The look of all figures: SVG charts of lines on a white card, readable on light and dark pages.
 
-Every line is named at the right edge, where no line runs. A name stands where its line would arrive if it went on straight, moved only
-as far as the names beside it require; a thin dotted line leads to it where that is not next to the line's last point.
+The names of the lines are a list at the right, where no line runs, in the order in which the lines arrive there.
 """
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from html import escape
+from typing import Callable
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 880, 460, 78, 284, 70, 56
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 INK, QUIET, GRID = "#1c2430", "#5a6472", "#e3e7ec"
 OTHERS = ["#6b7280", "#9a6b1f", "#8b5a8c", "#4b7f86"]  # what people use now: quiet colours, thin
 OURS = ["#1d4ed8", "#c2410c", "#15803d", "#7e22ce", "#b91c1c"]  # ours: strong ones, thick
-LABEL_STEP = 20
-
-
-@dataclass
-class Line:
-    name: str
-    points: list  # [(n, milliseconds)]
-    ours: bool = False
-    note: str = ""  # in a quiet colour behind the name
-    color: str = field(default="", init=False)
+LABEL_STEP = 24
 
 
 def nice_time(ms: float) -> str:
     return f"{ms / 1000:g} s" if ms >= 1000 else f"{ms:g} ms"
 
 
-def place(wanted: list, step: float, low: float, high: float) -> list:
-    """Heights near the wanted ones, in the same order, at least step apart, within [low, high]."""
-    order = sorted(range(len(wanted)), key=lambda i: wanted[i])
-    at = [wanted[i] for i in order]
-    for _ in range(500):
-        moved = False
-        for i in range(len(at) - 1):
-            gap = at[i + 1] - at[i]
-            if gap < step - 1e-6:
-                at[i], at[i + 1], moved = at[i] - (step - gap) / 2, at[i + 1] + (step - gap) / 2, True
-        at[0], at[-1] = max(at[0], low), min(at[-1], high)
-        if not moved:
-            break
-    out = [0.0] * len(wanted)
-    for i, y in zip(order, at):
-        out[i] = y
+@dataclass
+class Line:
+    name: str
+    points: list  # [(x, y)] or [(x, y, low, high)]: low to high is drawn as a bar
+    ours: bool = False
+    note: str = ""  # in a quiet colour behind the name
+    color: str = field(default="", init=False)
+
+
+@dataclass
+class Axis:
+    label: str
+    text: Callable = "{:g}".format  # of a tick
+    ticks: list = field(default_factory=list)  # where there are none: powers of ten, logarithmic
+    at: Callable = math.log10  # what is drawn evenly
+    ends: tuple = ()  # lowest and highest value; where there are none those of the lines
+
+
+TOKENS = Axis("tokens", str)
+TIME = Axis("", nice_time)
+
+
+@dataclass
+class Box:
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+
+def scale(axis: Axis, values: list, start: float, end: float) -> Callable:
+    low, high = (axis.at(v) for v in axis.ends or (min(values), max(values)))
+    return lambda v: start + (axis.at(v) - low) / ((high - low) or 1) * (end - start)
+
+
+def powers_of_ten(low: float, high: float) -> list:
+    return [10.0**e for e in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
+
+
+def draw_area(lines: list, box: Box, x_axis: Axis, y_axis: Axis) -> list:
+    """the grid with its numbers, and the lines"""
+    xs, ys = ([v for l in lines for p in l.points for v in part(p)] for part in (lambda p: p[:1], lambda p: p[1:]))
+    y_axis = Axis(y_axis.label, y_axis.text, y_axis.ticks, y_axis.at, y_axis.ends or (min(ys) / 1.5, max(ys) * 1.5))
+    x, y = scale(x_axis, xs, box.left, box.right), scale(y_axis, ys, box.bottom, box.top)
+    out = []
+    for v in y_axis.ticks or powers_of_ten(*y_axis.ends):
+        out.append(f'<path d="M{box.left:g} {y(v):.1f}H{box.right:g}" stroke="{GRID}"/>')
+        out.append(f'<text x="{box.left - 10:g}" y="{y(v) + 4:.1f}" text-anchor="end" fill="{QUIET}">{y_axis.text(v)}</text>')
+    for v in x_axis.ticks or sorted(set(xs)):
+        out.append(f'<path d="M{x(v):.1f} {box.top:g}V{box.bottom:g}" stroke="{GRID}"/>')
+        out.append(f'<text x="{x(v):.1f}" y="{box.bottom + 20:g}" text-anchor="middle" fill="{QUIET}">{x_axis.text(v)}</text>')
+    out.append(f'<text x="{(box.left + box.right) / 2:.0f}" y="{box.bottom + 42:g}" text-anchor="middle" fill="{QUIET}">{escape(x_axis.label)}</text>')
+    for line in lines:
+        path = "M" + "L".join(f"{x(p[0]):.1f} {y(p[1]):.1f}" for p in line.points)
+        out.append(f'<path d="{path}" fill="none" stroke="{line.color}" stroke-width="{2.6 if line.ours else 1.6}" stroke-linejoin="round"/>')
+        for p in line.points:
+            if len(p) == 4:
+                out.append(f'<path d="M{x(p[0]):.1f} {y(p[2]):.1f}V{y(p[3]):.1f}" stroke="{line.color}" stroke-width="1.2"/>')
+            out.append(f'<circle cx="{x(p[0]):.1f}" cy="{y(p[1]):.1f}" r="{3.4 if line.ours else 2.6}" fill="{line.color}"/>')
     return out
 
 
-def chart(title: str, subtitle: str, lines: list) -> str:
-    """SVG of lines of time against the number of tokens."""
-    for palette, group in ((OTHERS, [l for l in lines if not l.ours]), (OURS, [l for l in lines if l.ours])):
-        for i, line in enumerate(group):
-            line.color = palette[i % len(palette)]
-    ns = sorted({n for l in lines for n, _ in l.points})
-    ms = [t for l in lines for _, t in l.points]
-    lo, hi = math.log10(min(ms) / 1.5), math.log10(max(ms) * 1.5)
-    right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-
-    def x(n):
-        return LEFT + (math.log2(n) - math.log2(ns[0])) / (math.log2(ns[-1]) - math.log2(ns[0]) or 1) * (right - LEFT)
-
-    def y(t):
-        return bottom - (math.log10(t) - lo) / ((hi - lo) or 1) * (bottom - TOP)
-
-    def arrival(points):
-        """height at the right edge of a line that goes on straight"""
-        at = [(x(n), y(t)) for n, t in points]
-        slope = (at[-1][1] - at[-2][1]) / (at[-1][0] - at[-2][0]) if len(at) > 1 else 0
-        return at[-1][1] + slope * (right - at[-1][0])
-
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="{FONT}" font-size="13" fill="{INK}" role="img">',
-           f"<title>{escape(title)}</title>", f'<rect width="{WIDTH}" height="{HEIGHT}" rx="8" fill="#ffffff"/>',
-           f'<text x="24" y="30" font-size="17" font-weight="600">{escape(title)}</text>',
-           f'<text x="24" y="50" fill="{QUIET}">{escape(subtitle)}</text>']
-    for e in range(math.ceil(lo), math.floor(hi) + 1):
-        out.append(f'<path d="M{LEFT} {y(10 ** e):.1f}H{right}" stroke="{GRID}"/>')
-        out.append(f'<text x="{LEFT - 10}" y="{y(10 ** e) + 4:.1f}" text-anchor="end" fill="{QUIET}">{nice_time(10 ** e)}</text>')
-    for n in ns:
-        out.append(f'<path d="M{x(n):.1f} {TOP}V{bottom}" stroke="{GRID}"/>')
-        out.append(f'<text x="{x(n):.1f}" y="{bottom + 20}" text-anchor="middle" fill="{QUIET}">{n}</text>')
-    out.append(f'<text x="{(LEFT + right) / 2:.0f}" y="{HEIGHT - 14}" text-anchor="middle" fill="{QUIET}">tokens</text>')
-    heights = place([arrival(l.points) for l in lines], LABEL_STEP, TOP, bottom)
-    for line, at in zip(lines, heights):
-        end_x, end_y = x(line.points[-1][0]), y(line.points[-1][1])
-        if end_x < right - 1 or abs(at - end_y) > 2:
-            out.append(f'<path d="M{end_x + 5:.1f} {end_y:.1f}L{max(right, end_x) + 12} {at:.1f}" stroke="{line.color}" stroke-dasharray="1 3" stroke-linecap="round" fill="none"/>')
-    for line, at in zip(lines, heights):
-        path = "M" + "L".join(f"{x(n):.1f} {y(t):.1f}" for n, t in line.points)
-        out.append(f'<path d="{path}" fill="none" stroke="{line.color}" stroke-width="{2.6 if line.ours else 1.6}" stroke-linejoin="round"/>')
-        out += [f'<circle cx="{x(n):.1f}" cy="{y(t):.1f}" r="{3.4 if line.ours else 2.6}" fill="{line.color}"/>' for n, t in line.points]
+def draw_names(lines: list, left: float, top: float) -> list:
+    out = []
+    for i, line in enumerate(lines):
+        at = top + 10 + LABEL_STEP * i
         note = f' <tspan fill="{QUIET}" font-weight="400">{escape(line.note)}</tspan>' if line.note else ""
         weight = ' font-weight="600"' if line.ours else ""
-        out.append(f'<text x="{right + 16}" y="{at + 4.5:.1f}" fill="{line.color}"{weight}>{escape(line.name)}{note}</text>')
-    return "\n".join(out + ["</svg>"])
+        out.append(f'<path d="M{left:g} {at:g}h22" stroke="{line.color}" stroke-width="{2.6 if line.ours else 1.6}"/>')
+        out.append(f'<circle cx="{left + 11:g}" cy="{at:g}" r="{3.4 if line.ours else 2.6}" fill="{line.color}"/>')
+        out.append(f'<text x="{left + 30:g}" y="{at + 4.5:g}" fill="{line.color}"{weight}>{escape(line.name)}{note}</text>')
+    return out
+
+
+def card(title: str, subtitle: str, height: float, content: list) -> str:
+    head = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" font-family="{FONT}" font-size="13" fill="{INK}" role="img">',
+            f"<title>{escape(title)}</title>", f'<rect width="{WIDTH}" height="{height:g}" rx="8" fill="#ffffff"/>',
+            f'<text x="24" y="30" font-size="17" font-weight="600">{escape(title)}</text>',
+            f'<text x="24" y="50" fill="{QUIET}">{escape(subtitle)}</text>']
+    return "\n".join(head + content + ["</svg>"])
+
+
+def give_colors(lines: list) -> None:
+    """the same name, the same colour"""
+    for palette, ours in ((OTHERS, False), (OURS, True)):
+        names = list(dict.fromkeys(l.name for l in lines if l.ours == ours))
+        for line in lines:
+            if line.ours == ours:
+                line.color = palette[names.index(line.name) % len(palette)]
+
+
+def by_arrival(lines: list) -> list:
+    """the highest first, at the last place that all of them have"""
+    common = set.intersection(*({p[0] for p in l.points} for l in lines))
+    if not common:
+        return lines
+    return sorted(lines, key=lambda l: -next(p[1] for p in l.points if p[0] == max(common)))
+
+
+def chart(title: str, subtitle: str, lines: list, x_axis: Axis = TOKENS, y_axis: Axis = TIME) -> str:
+    """SVG of one chart; by default time in milliseconds against the number of tokens"""
+    give_colors(lines)
+    box = Box(LEFT, TOP, WIDTH - RIGHT, HEIGHT - BOTTOM)
+    return card(title, subtitle, HEIGHT, draw_area(lines, box, x_axis, y_axis) + draw_names(by_arrival(lines), box.right + 20, TOP))
+
+
+def panels(title: str, subtitle: str, rows: list, x_axis: Axis, y_axis: Axis) -> str:
+    """SVG of charts in rows: rows[i] = [(name, lines)]. All have the same axes, and lines of the same names, which stand below."""
+    every = [l for row in rows for _, lines in row for l in lines]
+    give_colors(every)
+    wide, tall = (WIDTH - LEFT - 24) / max(map(len, rows)), 236
+    out = []
+    for i, row in enumerate(rows):
+        for j, (name, lines) in enumerate(row):
+            box = Box(LEFT + wide * j, TOP + 32 + tall * i, LEFT + wide * (j + 1) - 44, TOP + tall * (i + 1) - 52)
+            out.append(f'<text x="{box.left:g}" y="{box.top - 12:g}" font-weight="600">{escape(name)}</text>')
+            out += draw_area(lines, box, x_axis, y_axis)
+    first = {l.name: l for l in reversed(every)}
+    top = TOP + tall * len(rows)
+    for k, name in enumerate(dict.fromkeys(l.name for l in every)):
+        out += draw_names([first[name]], LEFT + 190 * (k % 4), top + LABEL_STEP * (k // 4))
+    return card(title, subtitle, top + LABEL_STEP * ((len(first) + 3) // 4) + 16, out)
