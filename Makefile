@@ -4,6 +4,7 @@
 # make bench   measure
 # make install [PREFIX=/usr/local] [DESTDIR=]     programs, man pages, shell completion, libraries; make uninstall removes them
 # make figures          draw docs/*.svg again from the measurements beside them
+# make eval             retrieval by two real models, exact and approximate attention, quantized weights (about half an hour)
 # make bench-peers      against PyTorch and llama.cpp on this machine; installs them into build/peers (several GB, long)
 # make mutants          seeded bugs that the tests must catch (long)
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
@@ -15,6 +16,7 @@ PREFIX  ?= /usr/local
 JOBS    ?= $(shell nproc 2>/dev/null || echo 2)
 OPTIONS ?=
 PEERS   ?= # options of docs/scripts/bench_peers.py, such as -n 512
+EVAL    ?= # options of docs/scripts/eval_tasks.py, such as --models granite
 V       ?= 0
 
 export V
@@ -59,9 +61,14 @@ bench: build
 bench-peers: build
 	python3 docs/scripts/bench_peers.py $(BUILD) $(PEERS)
 
+eval: programs
+	@.ci/venv $(BUILD)/venv convert/requirements.txt
+	@$(BUILD)/venv/bin/python -B docs/scripts/eval_tasks.py $(BUILD) $(EVAL)
+
 figures:
 	python3 docs/scripts/plot_attn.py docs/attn-curve.jsonl > docs/attn-curve.svg
 	python3 docs/scripts/plot_peers.py docs/peers.jsonl > docs/peers.svg
+	python3 docs/scripts/plot_eval.py docs/eval-tasks.jsonl > docs/eval-tasks.svg
 
 mutants: build
 	tests/mutants.sh . $(BUILD)
@@ -80,4 +87,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD) build-newer-ggml
 
-.PHONY: all setup configure dependencies build programs test demo bench bench-peers figures mutants test-newer-ggml install uninstall clean
+.PHONY: all setup configure dependencies build programs test demo bench bench-peers eval figures mutants test-newer-ggml install uninstall clean

@@ -60,5 +60,5 @@ def load(folder: Path, boolq: int, xsum: int) -> list:
 def made_up() -> list:
     """Two tasks with known answers: each query is its own document, and each query is the next one's document."""
     words = "stone river cloud lamp garden winter paper music bread ocean letter silver engine forest candle mirror".split()
-    texts = [" ".join(words[(i * k + i) % len(words)] for k in range(1, 40)) + f" number {i}" for i in range(24)]
-    return [Task("same", texts, texts, 64), Task("next", texts, texts[1:] + texts[:1], 64)]
+    texts = [" ".join(words[(i * k + i) % len(words)] for k in range(1, 12)) for i in range(14)]
+    return [Task("same", texts, texts, 128), Task("next", texts, texts[1:] + texts[:1], 128)]

@@ -99,7 +99,7 @@ def measure_task(program: Path, model: str, files: dict, task, cross: bool, fold
     for weights, attention in settings(cross):
         print(f"{model}, {task.name}: {weights}, {attention}", file=sys.stderr, flush=True)
         at = folder / model / task.name
-        queries = embed(program, files[weights], task.queries, 512, options[EXACT], at / f"{weights}-queries.npy")
+        queries = embed(program, files[weights], task.queries, min(512, task.max_tokens), options[EXACT], at / f"{weights}-queries.npy")
         name = f"{weights}-{attention}".replace(" ", "-").replace("/", "_")
         documents = embed(program, files[weights], task.documents, task.max_tokens, options[attention], at / f"{name}.npy")
         scores = eval_metrics.scores(queries, documents)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Callable
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 880, 460, 78, 284, 70, 56
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 880, 460, 78, 312, 70, 56
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 INK, QUIET, GRID = "#1c2430", "#5a6472", "#e3e7ec"
 OTHERS = ["#6b7280", "#9a6b1f", "#8b5a8c", "#4b7f86"]  # what people use now: quiet colours, thin
