@@ -118,11 +118,16 @@ class Run(unittest.TestCase):
             before = {p: p.stat().st_mtime_ns for p in out.rglob("*.npy")}
             self.assertEqual(self.run_script(out, "--quick", str(model)).returncode, 0)
             self.assertEqual({p: p.stat().st_mtime_ns for p in out.rglob("*.npy")}, before)
+            (out / "vectors/quick/same/f16-sorted-1_4.npy").unlink()
+            (out / "vectors/quick/next/f32-exact-float.npy").unlink()
+            self.assertEqual(self.run_script(out, "--quick", str(model), "--stored").returncode, 0)
+            self.assertEqual(len((out / "eval-tasks.jsonl").read_text().splitlines()), 17)  # what is left has something to be compared with
 
     def test_failures(self):
         with tempfile.TemporaryDirectory() as folder:
             for args, code, says in ((("--quick", folder + "/none.gguf"), 1, "failed: "), (("--models", "nobody"), 2, "nobody: not known"),
-                                     (("--boolq", "3"), 2, "at least 11")):
+                                     (("--boolq", "3"), 2, "at least 11"),
+                                     (("--quick", str(TESTS / "golden/models/roberta.gguf"), "--stored"), 1, "nothing is stored")):
                 done = self.run_script(Path(folder), *args)
                 self.assertEqual((done.returncode, says in done.stderr), (code, True), done.stderr)
 

@@ -7,8 +7,8 @@
 
 Fetches models and texts once (eval_data.py), embeds with mra-embed, measures (eval_metrics.py). Queries are always embedded by exact
 attention in floats, with the same weights as the documents: they are short. Vectors are kept under BUILD/eval, setting by setting, so that an
-interrupted run goes on where it was; delete that folder to begin again, such as with changed programs. Writes docs/eval-tasks.jsonl, the
-tables of docs/evaluation.md and docs/eval-tasks.svg, or into another folder with -o.
+interrupted run goes on where it was; delete that folder to begin again, such as with changed programs. --stored computes nothing and
+reports what is there. Writes docs/eval-tasks.jsonl, the tables of docs/evaluation.md and docs/eval-tasks.svg, or into another folder with -o.
 """
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ MARKS = ("<!-- tables of eval_tasks.py -->", "<!-- end of the tables of eval_tas
 
 
 class EvalError(Exception):
+    pass
+
+
+class NotStored(EvalError):
     pass
 
 
@@ -74,10 +78,12 @@ def prepare_model(build: Path, name: str) -> dict:
     return files
 
 
-def embed(program: Path, model: Path, texts: list, max_tokens: int, options: list, target: Path) -> np.ndarray:
-    """[texts][width], kept in target; goes on with what an interrupted run left beside it"""
+def embed(program: Path | None, model: Path, texts: list, max_tokens: int, options: list, target: Path) -> np.ndarray:
+    """[texts][width], kept in target; goes on with what an interrupted run left beside it. Without a program: only what is there."""
     if target.exists():
         return np.load(target)
+    if not program:
+        raise NotStored(f"{target} is not there")
     target.parent.mkdir(parents=True, exist_ok=True)
     source, part = target.with_suffix(".texts.jsonl"), target.with_suffix(".part.jsonl")
     source.write_text("".join(json.dumps({"id": str(i), "text": t}) + "\n" for i, t in enumerate(texts)))
@@ -94,17 +100,28 @@ def embed(program: Path, model: Path, texts: list, max_tokens: int, options: lis
     return vectors
 
 
-def measure_task(program: Path, model: str, files: dict, task, cross: bool, folder: Path) -> list:
-    rows, reference, options = [], None, attentions()
+def measure_setting(program: Path | None, files: dict, task, weights: str, attention: str, at: Path) -> np.ndarray:
+    """cosines [queries][documents]"""
+    options = attentions()
+    queries = embed(program, files[weights], task.queries, min(512, task.max_tokens), options[EXACT], at / f"{weights}-queries.npy")
+    name = f"{weights}-{attention}".replace(" ", "-").replace("/", "_")
+    documents = embed(program, files[weights], task.documents, task.max_tokens, options[attention], at / f"{name}.npy")
+    return eval_metrics.scores(queries, documents)
+
+
+def measure_task(program: Path | None, model: str, files: dict, task, cross: bool, folder: Path) -> list:
+    rows, reference = [], None
     for weights, attention in settings(cross):
-        print(f"{model}, {task.name}: {weights}, {attention}", file=sys.stderr, flush=True)
-        at = folder / model / task.name
-        queries = embed(program, files[weights], task.queries, min(512, task.max_tokens), options[EXACT], at / f"{weights}-queries.npy")
-        name = f"{weights}-{attention}".replace(" ", "-").replace("/", "_")
-        documents = embed(program, files[weights], task.documents, task.max_tokens, options[attention], at / f"{name}.npy")
-        scores = eval_metrics.scores(queries, documents)
+        if program:
+            print(f"{model}, {task.name}: {weights}, {attention}", file=sys.stderr, flush=True)
+        try:
+            scores = measure_setting(program, files, task, weights, attention, folder / model / task.name)
+        except NotStored:
+            if reference is None:
+                return []  # nothing to compare with
+            continue
         reference = scores if reference is None else reference
-        rows.append({"model": model, "task": task.name, "weights": weights, "attention": attention, "queries": len(queries),
+        rows.append({"model": model, "task": task.name, "weights": weights, "attention": attention, "queries": len(scores),
                      **eval_metrics.measure(scores, reference)})
     return rows
 
@@ -164,6 +181,7 @@ def main() -> int:
     p.add_argument("--boolq", type=int, default=300, metavar="N", help="passages of BoolQ, the longest (default 300)")
     p.add_argument("--xsum", type=int, default=100, metavar="N", help="documents of XSum, the longest (default 100)")
     p.add_argument("--cross", action="store_true", help="every attention with every type of weights")
+    p.add_argument("--stored", action="store_true", help="compute nothing, report what is stored")
     p.add_argument("--quick", type=Path, metavar="MODEL", help="a test: this GGUF file and made-up texts with known answers, nothing fetched")
     p.add_argument("-o", "--output", type=Path, metavar="FOLDER", help="for the results, default docs")
     args = p.parse_args()
@@ -181,7 +199,9 @@ def main() -> int:
             files = dict.fromkeys(["f32", *WEIGHTS], args.quick) if args.quick else prepare_model(build, model)
             for task in tasks:
                 if not args.tasks or any(task.name.startswith(t) for t in args.tasks):
-                    rows += measure_task(program, model, files, task, args.cross, folder)
+                    rows += measure_task(None if args.stored else program, model, files, task, args.cross, folder)
+        if not rows:
+            raise EvalError("nothing is stored")
         write_results(args.output or SCRIPTS.parent, rows)
     except (EvalError, eval_data.wheel.FetchError, OSError, ValueError) as e:
         print(f"eval_tasks.py: {e}", file=sys.stderr)
