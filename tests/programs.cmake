@@ -1,4 +1,4 @@
-# The programs as a user runs them, also on the real MiniLM that minilm.sh leaves; MRA_TEST_LONG=1 runs 100,000 lines.
+# The programs as a user runs them, also on the real MiniLM that real-model.sh leaves; MRA_TEST_LONG=1 runs 100,000 lines.
 if (TARGET mra-embed)
     add_executable(program-check ${CMAKE_CURRENT_LIST_DIR}/program-check.c)
     ggml_mra_target_options(program-check)

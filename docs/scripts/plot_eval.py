@@ -39,8 +39,8 @@ def draw(rows: list) -> str:
     y = Axis("", "{:g}".format, [i / 10 for i in range(11) if i / 10 >= low // 0.1 / 10], float, (low // 0.1 / 10, 1))
     x = Axis("budget", lambda v: str(Fraction(v)), list(map(float, map(Fraction, BUDGETS))), float)
     about = "part of the ten documents nearest to a query that stay the same as with f32 weights and exact attention; bars: 95 %"
-    return panels("What approximate attention and quantized weights change", about,
-                  [[(f"{model}, {task}", lines(group)) for task, group in tasks.items()] for model, tasks in charts.items()], x, y)
+    every = [(f"{model}, {task}", lines(group)) for model, tasks in charts.items() for task, group in tasks.items()]
+    return panels("What approximate attention and quantized weights change", about, [every[i:i + 3] for i in range(0, len(every), 3)], x, y)
 
 
 def main() -> None:

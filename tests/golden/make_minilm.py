@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Makes minilm.json: sentence embeddings of the real all-MiniLM-L6-v2, from transformers in float64.
+"""Makes minilm.json and granite.json: sentence embeddings of two real models, from transformers in float64.
 
     python convert/fetch_minilm.py models/all-MiniLM-L6-v2
-    python tests/golden/make_minilm.py models/all-MiniLM-L6-v2
+    python tests/golden/make_minilm.py minilm models/all-MiniLM-L6-v2
+    python convert/fetch_granite.py models/granite-embedding-30m-english
+    python tests/golden/make_minilm.py granite models/granite-embedding-30m-english
 
-Mean over all tokens, then normalised, texts cut to 256 tokens: what sentence-transformers does with this folder.
+What sentence-transformers does with these folders. all-MiniLM-L6-v2: mean over all tokens, texts cut to 256 tokens.
+granite-embedding-30m-english: the first token, 512 tokens. Both are then normalised.
 """
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer
 
-MAX_LENGTH = 256
+MAX_LENGTH = {"minilm": 256, "granite": 512}
 TEXTS = [
     "A man is eating food.",
     "Someone is having a meal.",
@@ -38,21 +41,22 @@ TEXTS = [
 ]
 
 
-def main(folder: str) -> None:
+def main(which: str, folder: str) -> None:
     transformers.utils.logging.disable_progress_bar()
     model = transformers.AutoModel.from_pretrained(folder, dtype=torch.float64, attn_implementation="eager").eval()
     tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(MAX_LENGTH)
+    tokenizer.enable_truncation(MAX_LENGTH[which])
     cases = []
     with torch.no_grad():
         for text in TEXTS:
             ids = tokenizer.encode(text).ids
-            mean = model(input_ids=torch.tensor([ids])).last_hidden_state[0].mean(0)
-            embedding = mean / mean.norm()
+            hidden = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+            pooled = hidden[0] if which == "granite" else hidden.mean(0)
+            embedding = pooled / pooled.norm()
             cases.append({"text": text, "ids": ids, "embedding": [float(f"{x:.8g}") for x in embedding.tolist()]})
     lines = ",\n".join(map(json.dumps, cases))
-    (Path(__file__).resolve().parent / "minilm.json").write_text(f'{{"model": "all-MiniLM-L6-v2", "cases": [\n{lines}\n]}}\n')
+    (Path(__file__).resolve().parent / f"{which}.json").write_text(f'{{"model": "{Path(folder).name}", "cases": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":
