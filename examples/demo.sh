@@ -46,7 +46,10 @@ size "$long"    "the same with its 512 positions repeated up to 4096"
 size "$minilm"  "all-MiniLM-L6-v2, a BERT of 6 layers"
 
 if [ -x "$bin/program-check" ]; then
-    step "embeddings against the reference (MiniLM; transformers, float64)"
+    step "embeddings against the reference (transformers, float64), granite's and MiniLM's"
+    sed -n 's/^\({"text": .*}\),*$/\1/p' "$root/tests/golden/granite.json" >"$demo/golden.jsonl"
+    "$bin/mra-embed" -m "$granite" -f "$demo/golden.jsonl" --truncate right -o "$demo/golden.out.jsonl"
+    "$bin/program-check" cosine "$root/tests/golden/granite.json" "$demo/golden.out.jsonl" 0.999
     MRA_TEST_MINILM=$minilm "$root/tests/test-programs.sh" minilm "$bin" "$root/tests/golden" "$demo" "$bin/program-check"
 fi
 
