@@ -39,6 +39,7 @@ class Metrics(unittest.TestCase):
                 metrics.scores(np.array([[1.0, 0.0]]), np.array(bad))
 
     def test_shared(self):
+        np.testing.assert_array_equal(metrics.nearest(np.array([[0.1, 0.9, 0.5], [0.2, 0.2, 0.3]]), 2), [[1, 2], [2, 0]])
         a = np.arange(40.0)[None]  # nearest ten: 39 ... 30
         b = np.roll(a, 4, axis=1)  # 39 stands at 3: nearest ten are 3 ... 0 and 39 ... 34
         np.testing.assert_allclose(metrics.shared(a, a), [1])
