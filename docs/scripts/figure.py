@@ -135,7 +135,7 @@ def panels(title: str, subtitle: str, rows: list, x_axis: Axis, y_axis: Axis) ->
     out = []
     for i, row in enumerate(rows):
         for j, (name, lines) in enumerate(row):
-            box = Box(LEFT + wide * j, TOP + 32 + tall * i, LEFT + wide * (j + 1) - 44, TOP + tall * (i + 1) - 52)
+            box = Box(LEFT + wide * j, TOP + 32 + tall * i, LEFT + wide * (j + 1) - 58, TOP + tall * (i + 1) - 52)
             out.append(f'<text x="{box.left:g}" y="{box.top - 12:g}" font-weight="600">{escape(name)}</text>')
             out += draw_area(lines, box, x_axis, y_axis)
     first = {l.name: l for l in reversed(every)}
