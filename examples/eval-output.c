@@ -100,7 +100,7 @@ static void entropy_row(const struct eval * e, int a, int b, const int * which, 
     for (int s = 0; s < n; s++) {
         double sum = 0;
         for (int i = a; i < b; i++) sum += (double) h[i].error[which[s]];
-        printf(" %10.4f", sum / (b - a));
+        printf("  %14.4f", sum / (b - a));
     }
     printf("\n");
 }
@@ -116,7 +116,7 @@ static void entropy_table(const struct eval * e) {
         const struct setting * t = &e->settings[which[s]];
         if (has_budget(t)) snprintf(title, sizeof(title), "%s %.3g", t->name, (double) t->attn.budget);
         else snprintf(title, sizeof(title), "%s %s", t->name, mra_attn_numbers(t->attn.type));
-        printf(" %10s", title);
+        printf("  %14s", title);
     }
     printf("\n");
     for (int a = 0, b; a < e->n_heads; a = b) {
