@@ -365,6 +365,85 @@ static void check_errors(const struct golden * g) {
     CHECK(!mra_context_new(g->model, &p, NULL), "n_error_rows = -2");
 }
 
+// ---- on_attention ----
+
+enum { MAX_CAPTURED = 1 << 20 };
+
+struct captured {
+    int n_calls, n_head, n_head_kv, d;
+    int calls[16][32]; // [layer][seq]
+    float * x;         // [MAX_CAPTURED], rows of q, then k, then v of each call
+    int64_t at[16][32], n;
+};
+
+static void capture(void * user, const struct mra_attention_input * in) {
+    struct captured * c = user;
+    const float * const from[3] = { in->q, in->k, in->v };
+    c->n_calls++;
+    c->n_head = in->n_head;
+    c->n_head_kv = in->n_head_kv;
+    c->d = in->d;
+    CHECK(in->layer < 16 && in->seq < 32 && in->attn.scale > 0 && !in->near, "layer %d, seq %d", in->layer, in->seq);
+    c->calls[in->layer][in->seq]++;
+    c->at[in->layer][in->seq] = c->n;
+    for (int k = 0; k < 3; k++)
+        for (int64_t i = 0; i < in->n; i++) {
+            const int64_t w = (int64_t) (k ? in->n_head_kv : in->n_head) * in->d;
+            if (c->n + w <= MAX_CAPTURED)
+                memcpy(
+                    c->x + c->n, (const char *) from[k] + i * (int64_t) in->row_bytes[k], (size_t) w * sizeof(float));
+            c->n += w;
+        }
+}
+
+static struct captured capture_all(const struct golden * g, struct mra_context_params p) {
+    struct captured c = { .x = calloc(MAX_CAPTURED, sizeof(float)) };
+    p.on_attention = capture;
+    p.on_attention_user = &c;
+    struct mra_context * ctx = context(g->model, p);
+    encode(ctx, g->seqs, g->n_seq, tokens());
+    mra_context_free(ctx);
+    CHECK(c.n <= MAX_CAPTURED, "%s: %lld floats", g->name, (long long) c.n);
+    return c;
+}
+
+// the largest difference of a layer's q, k and v of a sequence
+static double differ(
+    const struct golden * g, const struct captured * a, const struct captured * b, int layer, int seq) {
+    const int64_t n = (int64_t) g->seqs[seq].n * (a->n_head + 2 * a->n_head_kv) * a->d;
+    double worst = 0;
+    for (int64_t i = 0; i < n; i++)
+        worst = fmax(worst, fabs((double) a->x[a->at[layer][seq] + i] - b->x[b->at[layer][seq] + i]));
+    return worst;
+}
+
+// q, k and v of every layer and sequence once; equal in every bit for any batch, and about what ggml's products give,
+// which has them in three tensors instead of one
+static void check_capture(const struct golden * g) {
+    const int n_layer = mra_model_info(g->model).n_layer;
+    struct mra_context_params p = threads(1), small = p, dense = p;
+    p.attention = small.attention = dense.attention = MRA_ATTENTION_EXACT;
+    small.n_batch = 1; // a sequence each
+    dense.ggml_dense = true;
+    struct captured a = capture_all(g, p), b = capture_all(g, small), c = capture_all(g, dense);
+    CHECK(a.n_calls == n_layer * g->n_seq, "%s: %d calls of on_attention", g->name, a.n_calls);
+    for (int l = 0; l < n_layer; l++)
+        for (int i = 0; i < g->n_seq; i++) {
+            CHECK(a.calls[l][i] == 1 && b.calls[l][i] == 1, "%s: layer %d of sequence %d", g->name, l, i);
+            CHECK(differ(g, &a, &b, l, i) == 0, "%s: q, k, v of layer %d, sequence %d depend on the batch", g->name, l,
+                i);
+            CHECK(differ(g, &a, &c, l, i) < 1e-3, "%s: q, k, v of layer %d, sequence %d: %.1e", g->name, l, i,
+                differ(g, &a, &c, l, i));
+        }
+    free(a.x);
+    free(b.x);
+    free(c.x);
+    struct mra_error err;
+    p.on_attention = capture;
+    p.profile = true;
+    CHECK(!mra_context_new(g->model, &p, &err) && err.code == MRA_ERR_ARG, "on_attention with profile");
+}
+
 int main(int argc, char ** argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: %s golden/models\n", argv[0]);
@@ -380,6 +459,7 @@ int main(int argc, char ** argv) {
         check_dims(all[i]);
         check_sorting(all[i]);
         check_stop(all[i]);
+        check_capture(all[i]);
     }
     check_wrong_spans(&bert);
     check_choice(&bert, &mra);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The programs as a user runs them: pipes, files, bad lines, interruptions, full disks.
-# usage: test-programs.sh PART BIN GOLDEN WORK CHECK   PART: basics, streams, inputs, failures, formats, endings, calibrate, minilm. MRA_TEST_LONG=1: 100,000 lines, too
+# usage: test-programs.sh PART BIN GOLDEN WORK CHECK   PART: basics, streams, inputs, failures, formats, endings, calibrate, studies, minilm. MRA_TEST_LONG=1: 100,000 lines, too
 . "$(dirname "$0")/program-helpers.sh"
 
 basics() {
@@ -368,6 +368,56 @@ formats() {
     expect "poolings agree" sh -c "! '$check' same mean.npy sqrt.npy 1e-6"
     embed --format npy -o chunk.npy --truncate chunk --no-normalize --pooling mean "a b"; expect "one chunk is not the whole text" "$check" same mean.npy chunk.npy 1e-5
     embed --format npy -o p.npy --prefix "a " --no-normalize --pooling mean b; expect "--prefix" "$check" same mean.npy p.npy 1e-6
+}
+
+studies() {
+    evaluate() { "$bin/mra-eval" -t 1 -m "$models/bert.gguf" "$@"; }
+    inspect() { "$bin/mra-inspect" -t 1 -m "$models/bert.gguf" "$@"; }
+    for p in eval inspect; do
+        run 0 "$bin/mra-$p" --version;         says out "^mra-$p [0-9.]* (ggml "; lines out 1; silent err
+        run 0 "$bin/mra-$p" --help;            says out "^usage: mra-$p"; says out "^examples:"; silent err
+        expect "--help has options that are not there" sh -c '! grep -q -e "--resume\|--verify" out'
+        run 2 "$bin/mra-$p" --resume x;        says err "unknown option"; lines err 1
+        run 2 "$bin/mra-$p";                   says err "mra-$p: no model"
+        run 1 "$bin/mra-$p" -m none.gguf -o a.html a; expect "a page" [ ! -e a.html ]
+    done
+    words 40 | tr '\n' ' ' >long.txt; words 3 >short.txt
+    run 0 evaluate --files long.txt -n 48,64 --budget 1/4,1/2; silent err
+    says out "^ *48  mra2  *float  *0.25"; says out "^ *64  exact  *[a-z0-9]*  *-  *1.0000"; says out "error by the entropy"
+    expect "12 + 1 settings of two lengths" [ "$(grep -c '^ *[46][84]  [a-z0-9]' out)" = 26 ]
+    expect "more work is a larger error" awk '/^ *64  (mra2|columns) / { if (($2 in e) && $6 >= e[$2]) bad = 1; e[$2] = $6 } END { exit bad || !e["mra2"] }' out
+    evaluate --files long.txt -n 64 --frame exact --frame columns --budget 1 --json >out 2>err
+    expect json "$check" jsonl out $((2 + $(grep -c '"entropy"' out))); expect "exact is not exact" [ "$(grep -c '"study":"error".*"error":0,' out)" = 2 ]
+    expect "entropy above log n" awk -F'"entropy":' '/"study":"entropy"/ { split($3, x, ","); if (!(x[1] > 0 && x[1] <= 4.1589)) bad = 1; n++ } END { exit bad || !n }' out
+    evaluate --files long.txt -n 64 --frame mra2 --budget 1/4 --json >a 2>err; "$bin/mra-eval" -t 3 -m "$models/bert.gguf" --files long.txt -n 64 --frame mra2 --budget 1/4 --json >b 2>err
+    sed 's/"ms":[^,]*//; s/"memory_mb":[^,]*//' a >a.same; sed 's/"ms":[^,]*//; s/"memory_mb":[^,]*//' b >b.same; expect "errors depend on the threads" cmp -s a.same b.same
+    run 0 evaluate --files long.txt -n 64 --frame mra2 --budget 1/4 --by-head; says out "text layer  head"
+    run 1 evaluate -f short.txt -n 64;                        says err "no text has 64 tokens, the longest has"; lines err 1; silent out
+    run 1 evaluate --files long.txt -n 100000;                says err "positions"
+    run 2 evaluate --files long.txt --frame 7,3;              says err "--frame: "
+    run 2 evaluate --files long.txt -n 64,64;                 says err "twice"
+    run 2 evaluate --files long.txt -n 48,64 --capture x.npy; says err "one length"
+    run 0 evaluate --files long.txt -n 64 --capture qkv.npy;  says err "qkv.npy: Q, K, V of [0-9]* heads, 64 tokens"; silent out
+    run 0 "$bin/mra-bench" attn --qkv qkv.npy -n 64 --frame exact --json -t 1 --reps 1; says out '"n":64'
+    evaluate --files long.txt -n 64 --frame mra2 --budget 1/4 --json 2>err | grep -o '"all":[0-9.]*' | cut -d: -f2 >all
+    "$bin/mra-bench" attn --qkv qkv.npy -n 64 --frame mra2 --budget 1/4 --json -t 1 --reps 1 2>err | grep -o '"rel_error":[0-9.]*' | cut -d: -f2 >>all
+    expect "mra-bench on the captured file has another error: $(tr '\n' ' ' <all)" awk 'NR == 1 { a = $1 } END { exit !(NR == 2 && $1 > 0 && $1/a < 1.01 && $1/a > .99) }' all
+    run 1 evaluate --files long.txt -n 64 --capture no/such/folder.npy; says err "cannot write to no/such"; lines err 1
+
+    printf 'a </script><script>alert(1)</script><!-- <b>&amp;</b> \342\200\250 "q" \\ \377 b' >hostile.txt
+    run 0 inspect -f hostile.txt -o h.html; silent out; silent err
+    expect "the text ends the data" [ "$(grep -o '</script' h.html | wc -l)" = 2 ]; expect "markup of the text" sh -c '! grep -q "alert(1)</\|<!-- <b>" h.html'
+    says h.html 'u003c/script'; says h.html '"frame":"exact"'
+    run 0 inspect -f long.txt --attn mra --frame mra2 --budget 1/4 --truncate right -o m.html; says m.html '"frame":"square"'
+    run 0 inspect "a b" -o t.html;        expect "above 2 MB" [ "$(wc -c <m.html)" -lt 2000000 ]
+    run 2 inspect "a b" "c" -o t2.html;   says err "one text, not 2"
+    run 2 inspect "a b";                  says err "no output: -o FILE.html"
+    run 2 inspect "a b" -o t.txt;         says err "name it .html"
+    run 1 inspect "" -o e.html;           says err "no tokens"; expect "a page" [ ! -e e.html ]
+    run 1 inspect -f none.txt -o e.html;  says err "none.txt: No such file"
+    run 1 inspect -f long.txt --max-tokens 20 -o e.html; says err "the limit is 20"; lines err 1
+    run 1 inspect "a b" -o no/such/e.html; says err "cannot write to no/such/e.html"
+    run 1 inspect "a b" -o /dev/full.html; lines err 1
 }
 
 calibrate() {

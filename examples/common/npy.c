@@ -123,15 +123,23 @@ void npy_free(struct npy * a) {
     memset(a, 0, sizeof(*a));
 }
 
-void npy_header(char head[NPY_HEADER], const char * descr, int64_t n_rows, int64_t n_cols) {
+void npy_header_of(char head[NPY_HEADER], const char * descr, const int64_t * shape, int n_dim) {
     static const char magic[] = "\x93NUMPY\x01\x00\x76"; // 118 bytes follow the first ten
-    char cols[32] = "";
-    if (n_cols) snprintf(cols, sizeof(cols), " %lld", (long long) n_cols);
+    char dims[96] = "";
+    for (int i = 0; i < n_dim; i++) {
+        const size_t n = strlen(dims);
+        snprintf(dims + n, sizeof(dims) - n, i ? " %lld%s" : "%lld%s", (long long) shape[i],
+            i == 0 || i + 1 < n_dim ? "," : "");
+    }
     memset(head, ' ', NPY_HEADER);
     memcpy(head, magic, 9);
     head[9] = 0;
-    const int len = snprintf(head + 10, NPY_HEADER - 10,
-        "{'descr': '%.16s', 'fortran_order': False, 'shape': (%lld,%s), }", descr, (long long) n_rows, cols);
+    const int len = snprintf(
+        head + 10, NPY_HEADER - 10, "{'descr': '%.16s', 'fortran_order': False, 'shape': (%s), }", descr, dims);
     head[10 + len] = ' ';
     head[NPY_HEADER - 1] = '\n';
+}
+
+void npy_header(char head[NPY_HEADER], const char * descr, int64_t n_rows, int64_t n_cols) {
+    npy_header_of(head, descr, (const int64_t[]) { n_rows, n_cols }, n_cols ? 2 : 1);
 }

@@ -21,3 +21,5 @@ void npy_free(struct npy * a);
 enum { NPY_HEADER = 128 };
 // The bytes before the values of an array of n_rows x n_cols, or of n_rows where n_cols is 0. descr: "<f4"
 void npy_header(char head[NPY_HEADER], const char * descr, int64_t n_rows, int64_t n_cols);
+// the same of any shape, slowest first, n_dim <= 4
+void npy_header_of(char head[NPY_HEADER], const char * descr, const int64_t * shape, int n_dim);

@@ -4,6 +4,9 @@
 #include "signals.h"
 
 #include <stdio.h>
+#include <string.h>
+
+enum { MAX_COMMON = 64 };
 
 // text with tabs or JSON Lines
 static void choose_lines(const struct program * p, struct options * o, const struct args * a) {
@@ -30,8 +33,23 @@ static void parse(const struct program * p, void * user, struct options * o, str
     if (p->check) p->check(user, o, a);
 }
 
-int program_main(const struct program * p, void * user, int argc, char ** argv) {
+// the options of all programs that this one has, too -> to; returns how many
+static int common_of(const struct program * p, struct arg_opt * to, int max) {
+    int n = 0;
+    for (int i = 0; i < n_common_options && n < max; i++) {
+        const size_t len = strlen(common_options[i].name);
+        const char * at = p->without;
+        while (at && !(strncmp(at, common_options[i].name, len) == 0 && (at[len] == '|' || !at[len])))
+            at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL;
+        if (!at) to[n++] = common_options[i];
+    }
+    return n;
+}
+
+void program_open(
+    const struct program * p, void * user, struct stream * s, struct options * o, int argc, char ** argv) {
     char notes[4096];
+    struct arg_opt common[MAX_COMMON];
     snprintf(notes, sizeof(notes), "%s%s", p->notes, common_notes);
     struct args a = {
         .program = p->name,
@@ -39,22 +57,27 @@ int program_main(const struct program * p, void * user, int argc, char ** argv) 
         .about = p->about,
         .opts = p->opts,
         .n_opt = p->n_opt,
-        .common = common_options,
-        .n_common = n_common_options,
+        .common = common,
+        .n_common = common_of(p, common, MAX_COMMON),
         .notes = notes,
     };
-    struct options o;
-    parse(p, user, &o, &a, argc, argv);
+    parse(p, user, o, &a, argc, argv);
     signals_catch();
     bus_catch(p->name);
-    struct stream s = { .o = &o, .program = p->name, .user = user, .on = p->on };
-    engine_open(&s.engine, p->name, &o);
-    s.rules = (struct text_rules) {
-        .engine = &s.engine,
-        .truncate = o.truncate,
-        .prefix = o.prompt ? mra_model_prompt(s.engine.model, o.prompt) : o.prefix,
+    *s = (struct stream) { .o = o, .program = p->name, .user = user, .on = p->on };
+    engine_open(&s->engine, p->name, o);
+    s->rules = (struct text_rules) {
+        .engine = &s->engine,
+        .truncate = o->truncate,
+        .prefix = o->prompt ? mra_model_prompt(s->engine.model, o->prompt) : o->prefix,
         .can_chunk = p->can_chunk,
     };
+}
+
+int program_main(const struct program * p, void * user, int argc, char ** argv) {
+    struct options o;
+    struct stream s;
+    program_open(p, user, &s, &o, argc, argv);
     p->ready(&s);
     const int code = stream_run(&s);
     options_free(&o);

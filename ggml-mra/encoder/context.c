@@ -82,6 +82,9 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
         return mra_fail(err, MRA_ERR_ARG, "n_error_rows = %d is not in -1..%d", p->n_error_rows, MRA_MAX_ERROR_ROWS);
     if (p->n_error_rows < 0) p->n_error_rows = MRA_DEFAULT_ERROR_ROWS;
     if (p->on_weight && p->profile) return mra_fail(err, MRA_ERR_ARG, "on_weight and profile exclude each other");
+    if (p->on_attention && (p->on_weight || p->profile))
+        return mra_fail(
+            err, MRA_ERR_ARG, "on_attention and %s exclude each other", p->profile ? "profile" : "on_weight");
     if (p->on_weight) p->ggml_dense = true;
     if (p->n_batch == 0) p->n_batch = MRA_DEFAULT_BATCH;
     if (p->n_ffn_rows == 0) p->n_ffn_rows = MRA_DEFAULT_FFN_ROWS;
@@ -123,8 +126,8 @@ struct mra_context * mra_context_new(
     if (mra_memory_probe(SMALL_PIECES, err) != MRA_OK) goto fail;
     ggml_backend_dev_t cpu = mra_device_find(NULL, err), devs[2] = { model->dev, cpu };
     if (!cpu) goto fail;
-    if (p.on_weight && model->dev != cpu) {
-        mra_fail(err, MRA_ERR_ARG, "on_weight needs the model on the CPU");
+    if ((p.on_weight || p.on_attention) && model->dev != cpu) {
+        mra_fail(err, MRA_ERR_ARG, "%s needs the model on the CPU", p.on_weight ? "on_weight" : "on_attention");
         goto fail;
     }
     for (int i = model->dev == cpu ? 1 : 0; i < 2; i++) {
@@ -213,6 +216,13 @@ static bool on_product(struct ggml_tensor * t, bool ask, void * user) {
     return ask ? wanted : true;
 }
 
+// q, k and v of a layer
+static bool on_qkv(struct ggml_tensor * t, bool ask, void * user) {
+    const struct mra_context * ctx = user;
+    const bool is = mra_graph_give_qkv(ctx->graph, ctx->model, ctx->shape, ctx->seqs, t, ask ? NULL : &ctx->params);
+    return ask ? is : true;
+}
+
 static void drop_sched(struct mra_context * ctx) {
     if (ctx->sched) ggml_backend_sched_free(ctx->sched);
     ctx->sched = NULL;
@@ -235,6 +245,7 @@ enum mra_status mra_context_sched(struct mra_context * ctx, size_t n, struct mra
         }
         if (ctx->params.profile) ggml_backend_sched_set_eval_callback(ctx->sched, on_node, ctx);
         if (ctx->params.on_weight) ggml_backend_sched_set_eval_callback(ctx->sched, on_product, ctx);
+        if (ctx->params.on_attention) ggml_backend_sched_set_eval_callback(ctx->sched, on_qkv, ctx);
     }
     ggml_backend_sched_reset(ctx->sched);
     return MRA_OK;

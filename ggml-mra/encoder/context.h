@@ -21,9 +21,11 @@ struct mra_context {
     int n_threads; // of the next graph
     ggml_backend_sched_t sched;
     size_t sched_size;              // nodes it was made for
-    const struct mra_graph * graph; // being computed
-    double part_start;              // profile: end of the last part
-    double op_start;                // and of the last node
+    const struct mra_graph * graph; // being computed, with
+    const struct mra_graph_shape * shape;
+    const int * seqs;  // the caller's numbers of its sequences
+    double part_start; // profile: end of the last part
+    double op_start;   // and of the last node
 
     void * meta; // ends of parts, tensor structs and graph of a pass
     size_t meta_cap;

@@ -4,6 +4,8 @@
 // grows with the square of a length.
 #include "graph.h"
 
+#include <math.h>
+
 struct builder {
     struct ggml_context * ctx;
     const struct mra_model * m;
@@ -24,6 +26,32 @@ enum mra_part mra_graph_part(const struct mra_graph * g, const struct ggml_tenso
     for (int i = 0; i < g->n_ends; i++)
         if (g->ends[i].node == t) return g->ends[i].part;
     return MRA_PART_COUNT;
+}
+
+bool mra_graph_give_qkv(const struct mra_graph * g, const struct mra_model * m, const struct mra_graph_shape * s,
+    const int * seqs, const struct ggml_tensor * t, const struct mra_context_params * params) {
+    int l = 0;
+    while (l < m->info.n_layer && g->qkv[l].last != t) l++;
+    if (l == m->info.n_layer || !params) return l < m->info.n_layer;
+    const struct mra_graph_qkv * of = &g->qkv[l];
+    struct mra_attention_input x = { .layer = l,
+        .d = m->info.n_embd / m->info.n_head,
+        .n_head = m->info.n_head,
+        .n_head_kv = m->n_head_kv,
+        .near = !mra_layer_is_global(&m->layers[l]) || m->arch.position == MRA_POSITION_ALIBI,
+        .attn = s->attn };
+    if (!(x.attn.scale > 0)) x.attn.scale = 1 / sqrtf((float) x.d);
+    for (int i = 0; i < s->n_seq; i++) {
+        const float ** const to[3] = { &x.q, &x.k, &x.v };
+        x.seq = seqs[i];
+        x.n = s->starts[i + 1] - s->starts[i];
+        for (int c = 0; c < 3; c++) {
+            x.row_bytes[c] = of->x[c]->nb[1];
+            *to[c] = (const float *) ((const char *) of->x[c]->data + s->starts[i] * x.row_bytes[c]) + of->at[c];
+        }
+        params->on_attention(params->on_attention_user, &x);
+    }
+    return true;
 }
 
 // From here on NULL is what an operator gave that could not be built; it passes through, the reason is in b->err.
@@ -237,7 +265,13 @@ static struct ggml_tensor * attention(struct builder * b, const struct mra_layer
     struct heads h[3];
     if (b->m->arch.pre_norm) x = norm(b, l->attn_norm, x);
     if (!project(b, l, x, h) || !norm_heads(b, l, h) || !turn_heads(b, l, h)) return NULL;
-    for (int i = 0; i < 3; i++) ggml_build_forward_expand(b->g->gf, h[i].x);
+    struct mra_graph_qkv * qkv = &b->g->qkv[b->layer];
+    for (int i = 0; i < 3; i++) {
+        ggml_build_forward_expand(b->g->gf, h[i].x);
+        qkv->x[i] = h[i].x;
+        qkv->at[i] = h[i].at;
+    }
+    qkv->last = ggml_graph_node(b->g->gf, -1);
     end_part(b, h[2].x, MRA_PART_QKV);
     return end_part(b, attend(b, l, h), MRA_PART_ATTENTION);
 }
@@ -338,9 +372,10 @@ enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx,
     struct builder b = { .ctx = ctx, .m = m, .s = s, .g = g, .err = &e };
     bool starts = s->attn.frame != MRA_FRAME_SQUARE || m->arch.position == MRA_POSITION_ALIBI;
     for (int i = 0; i < m->info.n_layer; i++) starts |= !mra_layer_is_global(&m->layers[i]);
-    *g = (struct mra_graph) {
-        .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false), .ends = g->ends, .errors = g->errors
-    };
+    *g = (struct mra_graph) { .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false),
+        .ends = g->ends,
+        .errors = g->errors,
+        .qkv = g->qkv };
     for (int i = 0; i < m->info.n_layer * mra_graph_n_errors(s); i++) g->errors[i] = NULL;
     g->ids = input(&b, s->n_tokens);
     if (m->arch.position != MRA_POSITION_ALIBI) g->positions = input(&b, s->n_tokens);

@@ -22,8 +22,16 @@ struct mra_part_end {
     enum mra_part part;
 };
 
+// q, k and v of all tokens of a layer, channel `at` of their rows being the first
+struct mra_graph_qkv {
+    const struct ggml_tensor * last; // behind which all of them are there
+    const struct ggml_tensor * x[3];
+    int64_t at[3];
+};
+
 struct mra_graph {
     struct ggml_cgraph * gf;
+    struct mra_graph_qkv * qkv; // [n_layer]
     struct mra_part_end * ends; // [n_ends] in the order of the nodes
     int n_ends;
     // inputs, to be filled once the graph is allocated
@@ -42,8 +50,14 @@ int mra_graph_n_errors(const struct mra_graph_shape * s);
 size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape * s);
 size_t mra_graph_max_ends(const struct mra_model * m);
 
+// Hands q, k and v to params.on_attention where t is the last node they need. seqs [n_seq]: the caller's numbers of the
+// sequences. Returns whether it is such a node; params NULL: only that.
+struct mra_context_params;
+bool mra_graph_give_qkv(const struct mra_graph * g, const struct mra_model * m, const struct mra_graph_shape * s,
+    const int * seqs, const struct ggml_tensor * t, const struct mra_context_params * params);
+
 // ctx is no_alloc and has room for mra_graph_size tensors and a graph of that size; g->ends: mra_graph_max_ends of
-// them, g->errors: mra_graph_n_errors for each layer, where n_error_rows is not 0
+// them, g->errors: mra_graph_n_errors for each layer, where n_error_rows is not 0; g->qkv: one of each layer
 enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
     const struct mra_graph_shape * s, struct mra_error * err);
 

@@ -68,7 +68,8 @@ static void set_input(struct ggml_tensor * t, const int32_t * data) {
     if (t && t->buffer) ggml_backend_tensor_set(t, data, 0, ggml_nbytes(t));
 }
 
-static enum mra_status compute_graph(struct mra_context * ctx, struct pass * p, struct mra_error * err) {
+static enum mra_status compute_graph(
+    struct mra_context * ctx, struct pass * p, const int * seqs, struct mra_error * err) {
     set_input(p->graph.ids, p->ids);
     set_input(p->graph.positions, p->positions);
     set_input(p->graph.types, p->types);
@@ -76,6 +77,8 @@ static enum mra_status compute_graph(struct mra_context * ctx, struct pass * p, 
     set_input(p->graph.rows, p->rows);
     const double t0 = ctx->part_start = ctx->op_start = mra_now_ms();
     ctx->graph = &p->graph;
+    ctx->shape = &p->shape;
+    ctx->seqs = seqs;
     const enum ggml_status st = ggml_backend_sched_graph_compute(ctx->sched, p->graph.gf);
     ctx->graph = NULL;
     ctx->stats.compute_ms += mra_now_ms() - t0;
@@ -93,21 +96,24 @@ static enum mra_status build(
     return st;
 }
 
-static enum mra_status compute(struct mra_context * ctx, struct pass * p, struct mra_error * err) {
+// seqs [p->shape.n_seq]: the caller's numbers of the sequences
+static enum mra_status compute(struct mra_context * ctx, struct pass * p, const int * seqs, struct mra_error * err) {
     const double t0 = mra_now_ms();
     const size_t size = mra_graph_size(ctx->model, &p->shape),
                  n_ends = GGML_PAD(mra_graph_max_ends(ctx->model) * sizeof(struct mra_part_end), GGML_MEM_ALIGN),
                  n_errors = GGML_PAD(
                      (size_t) ctx->model->info.n_layer * mra_graph_n_errors(&p->shape) * sizeof(struct ggml_tensor *),
                      GGML_MEM_ALIGN),
+                 n_qkv = GGML_PAD((size_t) ctx->model->info.n_layer * sizeof(struct mra_graph_qkv), GGML_MEM_ALIGN),
                  bytes = size * ggml_tensor_overhead() + ggml_graph_overhead_custom(size, false);
-    enum mra_status st = mra_context_reserve(&ctx->meta, &ctx->meta_cap, n_ends + n_errors + bytes, err);
+    enum mra_status st = mra_context_reserve(&ctx->meta, &ctx->meta_cap, n_ends + n_errors + n_qkv + bytes, err);
     if (st == MRA_OK) st = mra_context_sched(ctx, size, err);
     if (st != MRA_OK) return st;
     p->graph.ends = ctx->meta;
     p->graph.errors = (struct ggml_tensor **) ((char *) ctx->meta + n_ends);
+    p->graph.qkv = (struct mra_graph_qkv *) ((char *) ctx->meta + n_ends + n_errors);
     struct ggml_context * gctx = ggml_init((struct ggml_init_params) {
-        .mem_size = bytes, .mem_buffer = (char *) ctx->meta + n_ends + n_errors, .no_alloc = true });
+        .mem_size = bytes, .mem_buffer = (char *) ctx->meta + n_ends + n_errors + n_qkv, .no_alloc = true });
     if (!gctx) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
     st = build(ctx, p, gctx, err);
     if (st == MRA_OK) st = mra_context_reserve_graph(ctx, p->graph.gf, p->shape.n_tokens, err);
@@ -118,7 +124,7 @@ static enum mra_status compute(struct mra_context * ctx, struct pass * p, struct
     if (st == MRA_OK && !ggml_backend_sched_alloc_graph(ctx->sched, p->graph.gf))
         st = mra_fail(err, MRA_ERR_MEMORY, "no memory for the activations of %d tokens", p->shape.n_tokens);
     ctx->stats.build_ms += mra_now_ms() - t0;
-    if (st == MRA_OK) st = compute_graph(ctx, p, err);
+    if (st == MRA_OK) st = compute_graph(ctx, p, seqs, err);
     size_t used = 0;
     for (int i = 0; i < ctx->n_backends && ctx->sched; i++)
         used += ggml_backend_sched_get_buffer_size(ctx->sched, ctx->backends[i]);
@@ -221,7 +227,7 @@ enum mra_status mra_pass_run(
     enum mra_status st = reserve_inputs(j, &p, err);
     if (st != MRA_OK) return st;
     fill_inputs(j, &p);
-    st = compute(ctx, &p, err);
+    st = compute(ctx, &p, j->order + a, err);
     if (st == MRA_OK) st = fetch(j, &p, err);
     if (st == MRA_OK) fetch_errors(j, &p);
     for (int i = a; i < b; i++) j->start[j->order[i]] = -1;

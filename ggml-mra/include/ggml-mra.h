@@ -259,6 +259,19 @@ struct mra_attn_error {
 };
 struct mra_attn_error mra_attn_error_of(const double * sums); // [MRA_ATTN_ERROR_SUMS]
 
+// ---- which pairs are exact -------------------------------------------------------------------------------------
+
+// Of an attention node, `out` as ggml_mra_attn gave it (no view): for queries 0, step, 2*step, ... and each key, how
+// often the cell that holds both was refined -> I8 [n_k, ceil(n_q/step), n_head, n_batch]: 0 where the coarsest cell
+// was used, MRA_LEVEL_EXACT where the pair's own score was. Levels are those of the frame: square s0, s1, ...; columns
+// and sorted 0: block of keys, 1: single key with the mean query. 0 in padding. Of columns and sorted the choice is
+// made again: where two scores are equal within rounding, the other one may be named. Attention and levels must both be
+// computed on the CPU. To look at an attention, not on the way to a result. Memory, beside the result: for each CPU
+// about 1.2 times k as F32, for one head.
+#define MRA_LEVEL_EXACT 100
+struct ggml_tensor * ggml_mra_attn_levels(
+    struct ggml_context * ctx, struct ggml_tensor * out, int step, struct mra_error * err);
+
 // ---- what an encoder has around its attention (CPU) -----------------------------------------------------------
 
 #define MRA_LINEAR_WEIGHTS 3

@@ -117,6 +117,18 @@ enum mra_attention_type {
                              // devices; square frames are refused
 };
 
+// Q, K and V of one layer of one sequence, as its attention is about to get them: channel c of head h of token i is
+// ((const float *) ((const char *) q + i*row_bytes[0]))[h*d + c], of k and v likewise with row_bytes[1] and [2].
+struct mra_attention_input {
+    int layer, seq; // from 0; seq: of the sequences given to mra_encode
+    int n, d;       // tokens, head size
+    int n_head, n_head_kv;
+    const float *q, *k, *v;
+    size_t row_bytes[3];
+    bool near;                   // this layer attends within a window, or with ALiBi: `attn` does not count
+    struct mra_attn_params attn; // what is computed from them, with its scale
+};
+
 struct mra_context_params {
     // 0: as many as this process may use, shared evenly with the other contexts that compute at the same time: one
     // context per thread of a program is as fast as it can be. Else so many, whatever others do.
@@ -145,6 +157,10 @@ struct mra_context_params {
     void (*on_weight)(
         void * user, const char * name, const float * x, int64_t n_rows, int64_t n_cols, size_t row_bytes);
     void * on_weight_user;
+    // Called on the thread of mra_encode before each layer's attention, for each sequence; what x points to is gone
+    // behind the call. Excludes profile and on_weight, needs the model on the CPU. May be NULL.
+    void (*on_attention)(void * user, const struct mra_attention_input * x);
+    void * on_attention_user;
 };
 struct mra_context_params mra_context_params_default(void);
 

@@ -22,7 +22,8 @@
     ROW(ROPE_TABLE, rope_table, "rope-table") \
     ROW(ROPE, rope, "rope") \
     ROW(WINDOW_ATTN, window_attn, "window-attn") \
-    ROW(ATTN_ERROR, attn_error, "attn-error")
+    ROW(ATTN_ERROR, attn_error, "attn-error") \
+    ROW(ATTN_LEVELS, attn_levels, "attn-levels")
 
 enum mra_kind {
     MRA_KIND_NONE,
@@ -145,6 +146,11 @@ struct mra_attn_error_node {
     uint8_t block;
 };
 
+struct mra_attn_levels_node {
+    int32_t step;   // every step-th query
+    uint16_t slots; // threads that have scratch memory
+};
+
 // Parameters travel in the last 40 bytes of op_params (64): ggml's own {fun, n_tasks, userdata} take the first 24. No
 // userdata, so there is no lifetime to manage and graph copies keep working.
 struct mra_node {
@@ -167,6 +173,7 @@ struct mra_node {
         struct mra_rope_node rope;
         struct mra_window_attn_node window_attn;
         struct mra_attn_error_node attn_error;
+        struct mra_attn_levels_node attn_levels;
     } u;
 };
 #define MRA_MAGIC 0x3141524dU // "MRA1"
