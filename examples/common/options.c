@@ -20,6 +20,7 @@ enum {
     OPT_ATTN_TYPE,
     OPT_FRAME,
     OPT_BUDGET,
+    OPT_PLAN,
     OPT_TRUNCATE,
     OPT_MAX_TOKENS,
     OPT_BATCH,
@@ -69,6 +70,9 @@ const struct arg_opt common_options[] = {
         "weights are quantized and this CPU gains by it" },
     { OPT_FRAME, "frame", "NAME", "of MRA: columns (default), sorted, mra2, mra2s, exact, or cell\nsizes: 16,4,1" },
     { OPT_BUDGET, "budget", "W", "of MRA: work as a fraction of exact attention's (default 1/8, see --attn)" },
+    { OPT_PLAN, "plan", "FILE",
+        "how many keys each head keeps in the sorted frame, as mra-calibrate --plan found\nit; none: all heads alike; "
+        "default: the plan in the model's file, if there is one" },
     { OPT_BATCH, "batch-tokens", "N",
         "tokens computed at a time; bounds the memory (default " VALUE(MRA_DEFAULT_BATCH) ")" },
     { OPT_MAX_MEMORY, "max-memory", "SIZE",
@@ -184,6 +188,7 @@ bool options_take(struct options * o, const struct args * a, int id) {
         case OPT_ATTN: o->attention = (enum mra_attention) args_choice(a, "auto|exact|mra"); break;
         case OPT_ATTN_TYPE: o->attention_type = (enum mra_attention_type) args_choice(a, "auto|float|int8"); break;
         case OPT_BUDGET: o->attn.budget = (float) args_real(a, 1e-6, 1); break;
+        case OPT_PLAN: o->plan = a->value; break;
         case OPT_BATCH: o->batch_tokens = (int) args_int(a, 1, 1 << 24); break;
         case OPT_DEVICE:
             args_choice(a, "cpu|cuda|auto");

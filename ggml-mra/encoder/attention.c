@@ -1,6 +1,7 @@
 // Exact attention, or the settings of the model or of the context: exact(n) = asked for, or n is short, or the settings
 // cover every pair of n tokens. Settings that nobody chose follow the length.
 #include "attention.h"
+#include "head-plan.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +45,27 @@ struct mra_attn_params mra_attention_approximate(
     return attn;
 }
 
+const struct mra_plan * mra_attention_plan(
+    const struct mra_model * m, const struct mra_context_params * p, const struct mra_attn_params * attn) {
+    if (p->no_plan || attn->frame != MRA_FRAME_SORTED || attn->counts[0] >= 0 || !on_cpu(m)) return NULL;
+    return p->plan ? p->plan : m->plan;
+}
+
+// mean over the heads of the layers without a window
+static double work_of(
+    const struct mra_model * m, const struct mra_attn_params * attn, const struct mra_plan * plan, int n_tokens) {
+    if (!plan) return mra_attn_work(attn, n_tokens, n_tokens);
+    const struct mra_share_rule rule = mra_share_rule_of(plan, m, attn->budget);
+    double work = 0;
+    int n = 0;
+    for (int l = 0; l < plan->n_layer; l++)
+        for (int h = 0; h < plan->n_head && mra_layer_is_global(&m->layers[l]); h++, n++) {
+            const float share = mra_share_of(rule, plan->need[l * plan->n_head + h]);
+            work += mra_attn_work_shares(attn, n_tokens, n_tokens, &share, 1);
+        }
+    return n ? work / n : 1;
+}
+
 struct mra_attn_params mra_attention_exact(const struct mra_model * m, const struct mra_context_params * p) {
     const struct mra_attn_params own = mra_attention_approximate(m, p, 1);
     struct mra_attn_params exact = mra_attn_params_exact();
@@ -85,7 +107,9 @@ static void describe(struct mra_attention_choice * c) {
     else if (c->trained) snprintf(c->text, sizeof(c->text), "%s, as trained", frame);
     else if (c->attn.counts[0] >= 0) snprintf(c->text, sizeof(c->text), "%s, fixed counts", frame);
     else snprintf(c->text, sizeof(c->text), "%s, budget %.4g", frame, (double) c->attn.budget);
-    const size_t end = strlen(c->text);
+    size_t end = strlen(c->text);
+    if (c->plan) snprintf(c->text + end, sizeof(c->text) - end, ", planned");
+    end = strlen(c->text);
     if (c->attn.type == MRA_ATTN_INT8) // what this CPU has for it
         snprintf(c->text + end, sizeof(c->text) - end, ", %s", mra_attn_numbers(c->attn.type));
 }
@@ -99,7 +123,8 @@ struct mra_attention_choice mra_attention_of(
     c.trained = !c.exact && uses_its_own(m, &p);
     c.attn = c.exact ? mra_attention_exact(m, &p) : mra_attention_approximate(m, &p, n_tokens);
     c.exact_up_to = exact_up_to(m, &p);
-    const double work = c.exact ? 1 : mra_attn_work(&c.attn, n_tokens, n_tokens);
+    c.plan = mra_attention_plan(m, &p, &c.attn);
+    const double work = c.exact ? 1 : work_of(m, &c.attn, c.plan, n_tokens);
     c.work = work < 1 ? work : 1;
     describe(&c);
     return c;

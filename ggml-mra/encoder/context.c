@@ -1,6 +1,7 @@
 // Making and freeing contexts. ggml's CPU functions come from its registry: they may live in a library of their own.
 #include "context.h"
 #include "attention.h"
+#include "head-plan.h"
 #include "machine.h"
 
 #include <stdlib.h>
@@ -110,6 +111,10 @@ struct mra_context * mra_context_new(
         mra_fail(err, MRA_ERR_UNSUPPORTED, "this model's positions are ALiBi's: its attention can only be exact");
         return NULL;
     }
+    if (p.plan && p.plan->model != model->plan_model) {
+        mra_fail(err, MRA_ERR_ARG, "the plan is of another model");
+        return NULL;
+    }
     struct mra_context * ctx = calloc(1, sizeof(*ctx));
     if (!ctx) {
         mra_fail(err, MRA_ERR_MEMORY, "out of memory");
@@ -158,6 +163,7 @@ void mra_context_free(struct mra_context * ctx) {
     free(ctx->ints);
     free(ctx->rows);
     free(ctx->errors);
+    free(ctx->head_shares);
     free(ctx->out);
     free(ctx);
 }

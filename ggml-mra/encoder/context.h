@@ -34,7 +34,9 @@ struct mra_context {
     double * errors; // [n_errors][n_layer][n_head][MRA_ATTN_ERROR_SUMS]
     size_t errors_cap;
     int n_errors; // sequences of the last mra_encode, 0: not measured
-    float * out;  // result
+    float * head_shares; // [n_layer][n_head] of a pass
+    size_t head_shares_cap;
+    float * out; // result
     size_t out_cap;
 };
 

@@ -91,6 +91,25 @@ const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * model)
 enum mra_status mra_model_tokenize(const struct mra_model * model, const char * a, size_t n_a, const char * b,
     size_t n_b, int max_tokens, struct mra_token_list * list, struct mra_error * err);
 
+// ---- plans -----------------------------------------------------------------------------------------------------
+
+// A plan gives every head of every layer its need: how many keys it keeps in the sorted frame, beside the other heads.
+// Heads get shares of any budget in proportion to their needs, at most all keys. It is found on sample texts
+// (mra-calibrate --plan) and lies in a model's file (keys mra.attention.plan.*, which other programs ignore) or beside
+// it. A plan belongs to the weights it was found for, whatever type they have; it is refused for others.
+
+// need : [n_layer][n_head], 0 to 1e6; copied. The caller owns the plan.
+struct mra_plan * mra_plan_new(const struct mra_model * model, const float * need, struct mra_error * err);
+// For calibration: shares as they are, whatever the budget (see ggml-mra.h: a large one is all keys). Not to be saved.
+struct mra_plan * mra_plan_of_shares(const struct mra_model * model, const float * shares, struct mra_error * err);
+struct mra_plan * mra_plan_load(const char * path, const struct mra_model * model, struct mra_error * err);
+// model_path NULL: writes a file of its own; else a copy of that model's file with the plan in it.
+enum mra_status mra_plan_save(
+    const struct mra_plan * plan, const char * model_path, const char * path, struct mra_error * err);
+const float * mra_plan_need(const struct mra_plan * plan);                // [n_layer][n_head]; NULL: NULL
+const struct mra_plan * mra_model_plan(const struct mra_model * model); // of its file, belongs to it; NULL: none
+void mra_plan_free(struct mra_plan * plan);                               // NULL is fine
+
 // ---- contexts --------------------------------------------------------------------------------------------------
 
 #define MRA_DEFAULT_BATCH      8192 // tokens computed at a time
@@ -126,6 +145,9 @@ struct mra_context_params {
     // Default: columns, MRA_AUTO_BUDGET, which is 1/8 but where MRA_ATTENTION_AUTO chooses frame and budget by length.
     // Its type does not count: attention_type does
     struct mra_attn_params attn;
+    // Of the sorted frame with a budget, on a CPU; NULL: the model's own, if it has one. Must outlive the context
+    const struct mra_plan * plan;
+    bool no_plan;   // all heads alike
     int n_batch;    // most tokens of a pass, in whole sequences, one at least. Bounds the memory. 0: MRA_DEFAULT_BATCH
     int n_ffn_rows; // tokens whose feed-forward part is computed at a time; 0: MRA_DEFAULT_FFN_ROWS
     // Most bytes of a pass and its result. Passes become smaller than n_batch where that helps; a sequence that needs
@@ -154,7 +176,8 @@ struct mra_attention_choice {
     bool trained;                // not exact, but what the model was trained with
     struct mra_attn_params attn; // frame, type that is really computed in, budget or counts, scale
     double work;                 // as a fraction of exact attention's, at most 1
-    char text[64];               // "exact", "exact, int8", "sorted, budget 0.125", "32,1, as trained"
+    const struct mra_plan * plan; // that it follows; NULL: all heads alike
+    char text[64]; // "exact", "exact, int8", "sorted, budget 0.125", "sorted, budget 0.25, planned", "32,1, as trained"
     int exact_up_to;             // tokens up to which MRA_ATTENTION_AUTO would be exact
 };
 // All zero where model is NULL or n_tokens < 1.
