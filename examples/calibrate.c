@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum { MAX_MATRICES = 4096, MIN_PLAN_TOKENS = 256 };
-enum { OPT_COSINE = 2000, OPT_ERROR };
+enum { OPT_COSINE = 2000 };
 
 static const char notes[] =
     "output:\n"
@@ -137,12 +137,12 @@ static void option(void * user, struct options * o, const struct args * a, int i
     struct calibrate * c = user;
     (void) o;
     if (id == OPT_COSINE) c->plan.cosine = args_real(a, 1e-6, 1 - 1e-6);
-    if (id == OPT_ERROR) c->plan.error = args_real(a, 1e-6, 1);
 }
 
 static void check(void * user, struct options * o, const struct args * a) {
     struct calibrate * c = user;
-    if (o->resume || o->verify || o->estimate || o->verbose)
+    c->plan.error = (double) o->max_error;
+    if (o->resume || o->verify || (o->estimate && !o->plan) || o->verbose)
         usage_error(a->program, "--resume, --verify, --estimate and --verbose are not for this program");
     if ((c->plan.cosine > 0 || c->plan.error > 0) && !o->plan) usage_error(a->program, "--cosine and --error need --plan");
     if (c->plan.cosine > 0 && c->plan.error > 0) usage_error(a->program, "--cosine and --error exclude each other");
@@ -152,6 +152,8 @@ static void check(void * user, struct options * o, const struct args * a) {
         c->plan.out = o->plan;
         c->plan.budget = o->attn.budget > 0 ? o->attn.budget : 1.0f / 4;
         o->plan = NULL;
+        o->estimate = false;
+        o->max_error = 0;
         o->device = "cpu";
         return;
     }
@@ -181,7 +183,6 @@ static void ready(struct stream * s) {
 
 static const struct arg_opt opts[] = {
     { OPT_COSINE, "cosine", "C", "with --plan: of the smallest budget that gives this mean cosine to exact attention" },
-    { OPT_ERROR, "error", "E", "with --plan: of the smallest budget that gives this relative error of attention" },
 };
 
 static const struct program program = {

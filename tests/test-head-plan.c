@@ -1,5 +1,6 @@
 // Plans of heads: made, saved, found again in a file of their own and in a model's, refused where they are damaged or of
-// another model; and what the encoder does with them. usage: test-head-plan MODELS
+// another model; and what the encoder does with them. Also
+// budgets that follow the error they make (max_error). usage: test-head-plan MODELS
 #include "encoder-golden.h"
 #include "gguf-edit.h"
 
@@ -138,6 +139,61 @@ static void check_results(const struct mra_model * m, const struct mra_plan * pl
     mra_plan_free(even);
 }
 
+// ---- max_error ----
+
+// the error over all queries of a sequence with these settings
+static double true_error(const struct mra_model * m, const struct mra_attention_choice * c, const struct mra_seq * seq) {
+    struct mra_context_params p = threads(1);
+    p.attention = c->exact ? MRA_ATTENTION_EXACT : MRA_ATTENTION_MRA;
+    p.attn = c->attn;
+    p.n_error_rows = 1 << 20;
+    struct mra_context * ctx = context(m, p);
+    encode(ctx, seq, 1, tokens());
+    const struct mra_model_info i = mra_model_info(m);
+    const double e = mra_error_summary_of(mra_context_errors(ctx, 0), i.n_layer, i.n_head).all.error;
+    mra_context_free(ctx);
+    return e;
+}
+
+// Each text gets the first budget whose error is small enough, whatever is beside it; the result is that of the budget.
+static void check_max_error(const struct mra_model * m) {
+    static const float targets[] = { .2f, .05f, .02f, .005f, 1e-5f };
+    const struct mra_seq seqs[3] = { { .n = N, .ids = ids }, { .n = 400, .ids = ids + 50 }, { .n = 30, .ids = ids } };
+    const int64_t d = mra_model_info(m).n_embd;
+    double last = 0;
+    int n_budgets = 0;
+    for (int t = 0; t < 5; t++) {
+        struct mra_context_params p = sorted(NULL, 2);
+        p.max_error = targets[t];
+        CHECK(strstr(mra_attention_of(m, &p, N).text, "sorted, error at most"), "what is sought is not said");
+        struct mra_context *one = context(m, p), *all = context(m, p);
+        const struct mra_result x = encode(one, seqs, 1, tokens()), y = encode(all, seqs, 3, tokens());
+        CHECK(memcmp(x.data, y.data, sizeof(float) * (size_t) (N * d)) == 0, "error %g: neighbours change the result",
+            (double) targets[t]);
+        const struct mra_attention_choice c = mra_context_attention(one, 0), z = mra_context_attention(all, 0);
+        CHECK(c.attn.budget == z.attn.budget && strcmp(c.text, z.text) == 0, "neighbours change the budget");
+        const double e = true_error(m, &c, seqs);
+        printf("error at most %g: %s, error %.3g\n", (double) targets[t], c.text, e);
+        CHECK(e <= targets[t], "error at most %g: %s has %.3g", (double) targets[t], c.text, e);
+        struct mra_context_params q = sorted(NULL, 1);
+        q.attention = c.exact ? MRA_ATTENTION_EXACT : MRA_ATTENTION_MRA;
+        q.attn = c.attn;
+        float * w = encode_new(m, q, seqs, 1, tokens());
+        CHECK(memcmp(x.data, w, sizeof(float) * (size_t) (N * d)) == 0, "not the result of its budget");
+        CHECK((double) c.attn.budget >= last, "a smaller error has a smaller budget");
+        n_budgets += (double) c.attn.budget > last;
+        last = (double) c.attn.budget;
+        free(w);
+        mra_context_free(one);
+        mra_context_free(all);
+    }
+    CHECK(last == 1 && n_budgets >= 3, "%d budgets for five errors, the last %g", n_budgets, last);
+    struct mra_context_params p = sorted(NULL, 1);
+    struct mra_error err;
+    p.max_error = NAN;
+    CHECK(!mra_context_new(m, &p, &err) && strstr(err.msg, "max_error"), "an error of NaN");
+}
+
 int main(int argc, char ** argv) {
     if (argc != 2) return 2;
     goldens_begin(argv[1]);
@@ -153,6 +209,7 @@ int main(int argc, char ** argv) {
     struct mra_plan * plan = mra_plan_new(m, need, &err);
     CHECK(plan, "%s", err.msg);
     check_results(m, plan, n);
+    check_max_error(m);
     struct mra_context_params p = sorted(plan, 1);
     CHECK(!mra_context_new(other.model, &p, &err) && strstr(err.msg, "another model"), "a foreign plan");
     CHECK(!mra_plan_new(m, NULL, &err) && !mra_plan_new(NULL, need, &err), "a plan of nothing");

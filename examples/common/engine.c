@@ -84,6 +84,7 @@ void engine_open(struct engine * e, const char * program, const struct options *
     load_plan(e, o);
     e->params.profile = o->verbose;
     e->params.n_error_rows = o->estimate ? -1 : 0;
+    e->params.max_error = o->max_error;
     e->params.stop = stop;
     e->limit = o->max_tokens ? o->max_tokens : o->truncate == TRUNCATE_CHUNK ? e->info.n_ctx : e->info.max_length;
     if (e->limit > e->info.n_ctx)
@@ -115,6 +116,7 @@ void engine_start(struct engine * e, const struct options * o) {
     p.attention_type = MRA_ATTENTION_TYPE_FLOAT;
     p.profile = false;
     p.n_error_rows = 0;
+    p.max_error = 0;
     if (!(e->exact = mra_context_new(e->model, &p, &err))) fatal(e->program, "%s", err.msg);
 }
 

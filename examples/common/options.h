@@ -26,6 +26,8 @@ struct options {
     enum mra_attention attention;
     enum mra_attention_type attention_type;
     struct mra_attn_params attn;
+    float max_error; // --error, 0: not given
+    bool budget_given;
     bool verify, estimate, dry_run, verbose, json, no_mmap;
 };
 

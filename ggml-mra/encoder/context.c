@@ -81,7 +81,9 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
     }
     if (p->n_error_rows < -1 || p->n_error_rows > MRA_MAX_ERROR_ROWS)
         return mra_fail(err, MRA_ERR_ARG, "n_error_rows = %d is not in -1..%d", p->n_error_rows, MRA_MAX_ERROR_ROWS);
-    if (p->n_error_rows < 0) p->n_error_rows = MRA_DEFAULT_ERROR_ROWS;
+    if (!(p->max_error >= 0 && p->max_error <= 1))
+        return mra_fail(err, MRA_ERR_ARG, "max_error = %g is not in 0..1", (double) p->max_error);
+    if (p->n_error_rows < 0 || (p->max_error > 0 && p->n_error_rows == 0)) p->n_error_rows = MRA_DEFAULT_ERROR_ROWS;
     if (p->on_weight && p->profile) return mra_fail(err, MRA_ERR_ARG, "on_weight and profile exclude each other");
     if (p->on_weight) p->ggml_dense = true;
     if (p->n_batch == 0) p->n_batch = MRA_DEFAULT_BATCH;
@@ -164,6 +166,7 @@ void mra_context_free(struct mra_context * ctx) {
     free(ctx->rows);
     free(ctx->errors);
     free(ctx->head_shares);
+    free(ctx->sought);
     free(ctx->out);
     free(ctx);
 }

@@ -156,6 +156,12 @@ struct mra_context_params {
     // Queries of each head and layer for which exact attention is computed as well, to say how large the error of
     // attention is (mra_context_errors); 0: none, -1: MRA_DEFAULT_ERROR_ROWS. Costs n_error_rows/n of exact attention.
     int n_error_rows;
+    // Largest relative error of attention (as mra_error_summary's `all`, upper end of its interval) that a text may
+    // have; 0: any. A text that attention approximates gets the first of the budgets 1/8, 3/16, 1/4, 3/8, 1/2 and exact
+    // attention that keeps it, instead of the budget of `attn`; budgets that cannot be enough by what the ones before
+    // gave are left out. Each budget that is tried costs its work: together at most about 2.5 times exact attention,
+    // mostly less than twice the last. Implies n_error_rows. Not for models that run as trained, or fixed counts
+    float max_error;
     bool profile;    // times by part of the model and by operator (costs a little)
     bool ggml_dense; // dense layers and norms by ggml's own operators: slower, for comparison
     // Called on the thread of mra_encode: before each pass, and on the CPU behind each node of its graph. true ends
@@ -177,7 +183,8 @@ struct mra_attention_choice {
     struct mra_attn_params attn; // frame, type that is really computed in, budget or counts, scale
     double work;                 // as a fraction of exact attention's, at most 1
     const struct mra_plan * plan; // that it follows; NULL: all heads alike
-    char text[64]; // "exact", "exact, int8", "sorted, budget 0.125", "sorted, budget 0.25, planned", "32,1, as trained"
+    char text[64]; // "exact", "exact, int8", "sorted, budget 0.125", "sorted, budget 0.25, planned", "32,1, as trained",
+                   // with max_error "sorted, error at most 0.02": the budget is not known before
     int exact_up_to;             // tokens up to which MRA_ATTENTION_AUTO would be exact
 };
 // All zero where model is NULL or n_tokens < 1.
@@ -243,6 +250,10 @@ enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs
 // was not needed. NULL: params.n_error_rows was 0, or there is no such sequence. Belong to the context until its next
 // mra_encode. Independent of the batch and the number of threads.
 const double * mra_context_errors(const struct mra_context * ctx, int seq);
+
+// What sequence seq of the last mra_encode got with params.max_error; all zero where that is 0 or there is no such
+// sequence.
+struct mra_attention_choice mra_context_attention(const struct mra_context * ctx, int seq);
 
 // The sums of a sequence in a few numbers. Layers and heads count from 0; relative errors, that is parts of exact.
 struct mra_error_summary {
