@@ -1,5 +1,6 @@
-// mra-calibrate: for every weight matrix, the mean square of each column of what it is multiplied with,
+// mra-calibrate: how many keys each head needs (calibrate-plan.c); or for every weight matrix, the mean square of each column of what it is multiplied with,
 //     m_c = 1/n sum_t x_tc^2    over the tokens t of sample texts.
+#include "calibrate-plan.h"
 #include "common/ending.h"
 #include "common/program.h"
 #include "common/signals.h"
@@ -12,14 +13,21 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MAX_MATRICES = 4096 };
+enum { MAX_MATRICES = 4096, MIN_PLAN_TOKENS = 256 };
+enum { OPT_COSINE = 2000 };
 
 static const char notes[] =
     "output:\n"
     "  A GGUF file for mra-quantize --imatrix, with a vector for each matrix the texts passed through. Some hundred\n"
     "  texts of the kind the model will meet are enough. The model must hold f32, f16 or bf16 weights.\n"
     "\n"
+    "  --plan FILE: instead, how many keys each head keeps in the sorted frame, found on the texts for the budget\n"
+    "  --budget (default 1/4), --cosine or --error. FILE.gguf: a copy of the model with the plan in it, which all\n"
+    "  programs then use; else a file for --plan of the other programs. Five to ten texts of the length the model will\n"
+    "  meet are enough; it computes each of them once per head.\n"
+    "\n"
     "examples:\n"
+    "  mra-calibrate -m minilm-f16.gguf -f long.jsonl --truncate right --plan minilm-planned.gguf\n"
     "  mra-calibrate -m minilm-f16.gguf -f texts.txt --truncate right -o minilm.imatrix\n"
     "  mra-quantize --imatrix minilm.imatrix minilm-f16.gguf minilm-q4_k.gguf q4_k\n"
     "\n";
@@ -35,6 +43,8 @@ struct calibrate {
     struct matrix matrices[MAX_MATRICES];
     int n;
     bool failed; // no memory, or too many matrices
+    struct plan_target plan;
+    struct plan_texts texts;
 };
 
 static struct matrix * find(struct calibrate * c, const char * name, int64_t n_cols) {
@@ -103,8 +113,20 @@ static void collect(struct stream * s, struct item * it, const float * rows, int
     (void) s, (void) it, (void) rows, (void) n_rows, (void) n_cols; // on_weight has seen what matters
 }
 
+static void prepare(struct stream * s, struct item * it) {
+    struct calibrate * c = s->user;
+    if (c->plan.out && it->n_tokens <= MIN_PLAN_TOKENS)
+        item_fail(it, MRA_ERR_ARG, "too short for --plan: attention is exact up to 256 tokens");
+    else if (c->plan.out) plan_add(s, &c->texts, it);
+}
+
 static void end(struct stream * s) {
     struct calibrate * c = s->user;
+    if (c->plan.out && !interrupted() && !s->o->dry_run) {
+        if (!c->texts.n) fatal(s->program, "no text is long enough; %s is not written", c->plan.out);
+        plan_find(s, &c->texts, &c->plan);
+    }
+    if (c->plan.out) return;
     if (c->failed) fatal(s->program, "out of memory");
     if (interrupted() || s->o->dry_run) return;
     if (!c->n) fatal(s->program, "no text was computed; %s is not written", c->out);
@@ -112,13 +134,29 @@ static void end(struct stream * s) {
 }
 
 static void option(void * user, struct options * o, const struct args * a, int id) {
-    (void) user, (void) o, (void) a, (void) id;
+    struct calibrate * c = user;
+    (void) o;
+    if (id == OPT_COSINE) c->plan.cosine = args_real(a, 1e-6, 1 - 1e-6);
 }
 
 static void check(void * user, struct options * o, const struct args * a) {
     struct calibrate * c = user;
-    if (o->resume || o->verify || o->estimate || o->verbose)
+    c->plan.error = (double) o->max_error;
+    if (o->resume || o->verify || (o->estimate && !o->plan) || o->verbose)
         usage_error(a->program, "--resume, --verify, --estimate and --verbose are not for this program");
+    if ((c->plan.cosine > 0 || c->plan.error > 0) && !o->plan) usage_error(a->program, "--cosine and --error need --plan");
+    if (c->plan.cosine > 0 && c->plan.error > 0) usage_error(a->program, "--cosine and --error exclude each other");
+    if (o->plan) {
+        if (o->out) usage_error(a->program, "--plan writes its own file; -o is for the importance matrix");
+        if (same_file(o->model, o->plan)) usage_error(a->program, "--plan %s would overwrite the model", o->plan);
+        c->plan.out = o->plan;
+        c->plan.budget = o->attn.budget > 0 ? o->attn.budget : 1.0f / 4;
+        o->plan = NULL;
+        o->estimate = false;
+        o->max_error = 0;
+        o->device = "cpu";
+        return;
+    }
     if (o->dry_run) return;
     if (!o->out || strcmp(o->out, "-") == 0) usage_error(a->program, "no output: -o FILE.imatrix (see --help)");
     const enum ending ending = ending_of(o->out);
@@ -135,9 +173,17 @@ static void ready(struct stream * s) {
     s->want.kind = info->n_class ? MRA_OUTPUT_CLASS : MRA_OUTPUT_POOLED;
     s->want.pooling = info->pooling ? info->pooling : MRA_POOLING_MEAN;
     s->rules.pairs = info->n_class > 0;
+    if (((struct calibrate *) s->user)->plan.out) {
+        s->on.collect = NULL; // records are only read; plan_find computes
+        return;
+    }
     s->engine.params.on_weight = on_weight;
     s->engine.params.on_weight_user = s->user;
 }
+
+static const struct arg_opt opts[] = {
+    { OPT_COSINE, "cosine", "C", "with --plan: of the smallest budget that gives this mean cosine to exact attention" },
+};
 
 static const struct program program = {
     .name = "mra-calibrate",
@@ -148,12 +194,15 @@ static const struct program program = {
     .option = option,
     .check = check,
     .ready = ready,
-    .on = { .collect = collect, .end = end },
+    .opts = opts,
+    .n_opt = sizeof(opts) / sizeof(opts[0]),
+    .on = { .prepare = prepare, .collect = collect, .end = end },
 };
 
 int main(int argc, char ** argv) {
     static struct calibrate c;
     const int code = program_main(&program, &c, argc, argv);
     for (int i = 0; i < c.n; i++) free(c.matrices[i].sums);
+    plan_texts_free(&c.texts);
     return code;
 }

@@ -74,3 +74,12 @@ void gguf_edit_free(struct gguf_edit * e) {
     gguf_free(e->kv);
     ggml_free(e->ctx);
 }
+
+void gguf_edit_positions(struct gguf_edit * e, int n) {
+    struct ggml_tensor * old = gguf_edit_find(e, "position_embd.weight");
+    gguf_edit_drop(e, "position_embd.weight");
+    struct ggml_tensor * pos = gguf_edit_add(e, "position_embd.weight", GGML_TYPE_F32, old->ne[0], n);
+    for (int64_t i = 0; i < n; i++)
+        memcpy((char *) pos->data + i * pos->nb[1], (char *) old->data + (i % old->ne[1]) * old->nb[1], old->nb[1]);
+    gguf_set_val_u32(e->kv, "bert.context_length", (uint32_t) n);
+}

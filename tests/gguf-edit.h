@@ -23,3 +23,5 @@ struct ggml_tensor * gguf_edit_add(
 void gguf_edit_drop_keys(struct gguf_edit * e, const char * prefix);
 void gguf_edit_write(struct gguf_edit * e, const char * path); // exits on failure
 void gguf_edit_free(struct gguf_edit * e);
+// of a model of architecture bert with F32 positions: n positions, the rows it has repeated
+void gguf_edit_positions(struct gguf_edit * e, int n);

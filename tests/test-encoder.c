@@ -231,12 +231,7 @@ static void check_mlm(const struct golden * g) {
 // The roberta golden with 1500 positions: the rows it has, repeated.
 static struct mra_model * long_model(const struct golden * g) {
     struct gguf_edit e = gguf_edit_open(g->path);
-    struct ggml_tensor * old = gguf_edit_find(&e, "position_embd.weight");
-    gguf_edit_drop(&e, "position_embd.weight");
-    struct ggml_tensor * pos = gguf_edit_add(&e, "position_embd.weight", GGML_TYPE_F32, old->ne[0], 1500);
-    for (int64_t i = 0; i < 1500; i++)
-        memcpy((char *) pos->data + i * pos->nb[1], (char *) old->data + (i % old->ne[1]) * old->nb[1], old->nb[1]);
-    gguf_set_val_u32(e.kv, "bert.context_length", 1500);
+    gguf_edit_positions(&e, 1500);
     const char * path = temp_path("long");
     gguf_edit_write(&e, path);
     gguf_edit_free(&e);

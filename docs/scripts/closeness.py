@@ -42,22 +42,26 @@ def main():
     p.add_argument("-w", default="1/8,1/4,3/8")
     p.add_argument("--frame", action="append", help="columns, sorted, exact (of the type below); default columns and sorted")
     p.add_argument("--attn-type", default="float", help="of the approximate attention: float, int8")
+    p.add_argument("--plan", action="append", help="of the sorted frame: a file of mra-calibrate --plan, or none (default)")
+    p.add_argument("-t", default=None, help="threads")
     args = p.parse_args()
     table = []
+    threads = ["-t", args.t] if args.t else []
     for n in map(int, args.n.split(",")):
-        exact = embed(args.program, args.model, args.texts, n, ["--attn", "exact", "--attn-type", "float"])
-        for frame in args.frame or ["columns", "sorted"]:
+        exact = embed(args.program, args.model, args.texts, n, ["--attn", "exact", "--attn-type", "float", *threads])
+        frames = [(f, plan) for f in args.frame or ["columns", "sorted"] for plan in (f == "sorted" and args.plan or ["none"])]
+        for frame, plan in frames:
             for w in args.w.split(",") if frame != "exact" else ["1"]:
                 got = embed(args.program, args.model, args.texts, n,
-                            ["--attn", "mra", "--frame", frame, "--budget", w, "--attn-type", args.attn_type])
+                            ["--attn", "mra", "--frame", frame, "--budget", w, "--attn-type", args.attn_type, "--plan", plan, *threads])
                 by_text = {i: round(cosine(exact[i], got[i]), 6) for i in exact}
                 values = sorted(by_text.values())
-                row = {"model": args.model.split("/")[-1], "n": n, "frame": frame, "budget": w, "type": args.attn_type,
+                row = {"model": args.model.split("/")[-1], "n": n, "frame": frame, "budget": w, "type": args.attn_type, "plan": plan.split("/")[-1],
                        "texts": len(values), "mean": sum(values) / len(values), "min": values[0], "cosines": by_text}
                 print(json.dumps(row), flush=True)
                 table.append(row)
     for r in table:
-        print(f"{r['model']:24} n {r['n']:6} {r['frame']:8} {r['budget']:>5} {r['type']:6} mean {r['mean']:.5f} min {r['min']:.5f}",
+        print(f"{r['model']:24} n {r['n']:6} {r['frame']:8} {r['budget']:>5} {r['type']:6} {r['plan']:12} mean {r['mean']:.5f} min {r['min']:.5f}",
               file=sys.stderr)
 
 

@@ -49,7 +49,7 @@ static void finish_item(
         s->report.rel_err = fmax(s->report.rel_err, it->rel_err);
         s->report.cosine = fmin(s->report.cosine, it->cosine);
     }
-    it->attention = engine_attention(&s->engine, it->seqs, it->n_seq);
+    if (!*it->attention.text) it->attention = engine_attention(&s->engine, it->seqs, it->n_seq);
     engine_say_approximate(&s->engine, &it->attention);
     s->on.collect(s, it, rows, n_rows, n_cols);
 }
@@ -60,7 +60,10 @@ static void estimate_item(struct stream * s, struct item * it, int seq) {
     for (int i = 0; i < it->n_seq; i++) {
         const double * sums = mra_context_errors(s->engine.ctx, seq + i);
         const struct mra_error_summary e = mra_error_summary_of(sums, info->n_layer, info->n_head);
-        if (i == 0 || e.all.error > it->estimate.all.error) it->estimate = e;
+        if (i == 0 || e.all.error > it->estimate.all.error) {
+            it->estimate = e;
+            it->attention = mra_context_attention(s->engine.ctx, seq + i); // all zero without --error
+        }
         report_errors(&s->report, &s->engine, sums);
     }
     if (it->estimate.all.error > s->report.estimate.all.error) s->report.estimate = it->estimate;

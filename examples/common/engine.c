@@ -52,8 +52,17 @@ static void print_model(const struct engine * e) {
     if (i->max_length < i->n_ctx) fprintf(stderr, ", texts up to %d tokens", i->max_length);
     if (i->has_mlm) fprintf(stderr, ", fill-mask");
     if (i->n_class) fprintf(stderr, ", %d labels", i->n_class);
+    if (mra_model_plan(e->model)) fprintf(stderr, ", a plan of keys per head");
     fprintf(stderr, "; %s, kernels %s, attention in %s\n", i->device, mra_isa(),
         mra_attn_numbers(mra_attention_of(e->model, &e->params, i->n_ctx).attn.type));
+}
+
+static void load_plan(struct engine * e, const struct options * o) {
+    struct mra_error err;
+    e->params.no_plan = o->plan && strcmp(o->plan, "none") == 0;
+    if (!o->plan || e->params.no_plan) return;
+    e->params.plan = e->plan = mra_plan_load(o->plan, e->model, &err);
+    if (!e->plan) fatal(e->program, "--plan: %s", err.msg);
 }
 
 static bool stop(void * user) {
@@ -72,8 +81,10 @@ void engine_open(struct engine * e, const char * program, const struct options *
     e->params.attention_type = o->attention_type;
     e->params.attn = o->attn;
     e->params.n_batch = o->batch_tokens;
+    load_plan(e, o);
     e->params.profile = o->verbose;
     e->params.n_error_rows = o->estimate ? -1 : 0;
+    e->params.max_error = o->max_error;
     e->params.stop = stop;
     e->limit = o->max_tokens ? o->max_tokens : o->truncate == TRUNCATE_CHUNK ? e->info.n_ctx : e->info.max_length;
     if (e->limit > e->info.n_ctx)
@@ -105,12 +116,14 @@ void engine_start(struct engine * e, const struct options * o) {
     p.attention_type = MRA_ATTENTION_TYPE_FLOAT;
     p.profile = false;
     p.n_error_rows = 0;
+    p.max_error = 0;
     if (!(e->exact = mra_context_new(e->model, &p, &err))) fatal(e->program, "%s", err.msg);
 }
 
 void engine_close(struct engine * e) {
     mra_context_free(e->ctx);
     mra_context_free(e->exact);
+    mra_plan_free(e->plan);
     mra_model_free(e->model);
 }
 

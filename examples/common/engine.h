@@ -10,6 +10,7 @@ struct engine {
     struct mra_context_params params;
     struct mra_context * ctx;
     struct mra_context * exact; // --verify, else NULL
+    struct mra_plan * plan;     // --plan FILE, else NULL
     int limit;                  // tokens of a pass
     double load_ms;
     bool said_approximate;

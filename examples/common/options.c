@@ -20,6 +20,8 @@ enum {
     OPT_ATTN_TYPE,
     OPT_FRAME,
     OPT_BUDGET,
+    OPT_PLAN,
+    OPT_ERROR,
     OPT_TRUNCATE,
     OPT_MAX_TOKENS,
     OPT_BATCH,
@@ -69,6 +71,12 @@ const struct arg_opt common_options[] = {
         "weights are quantized and this CPU gains by it" },
     { OPT_FRAME, "frame", "NAME", "of MRA: columns (default), sorted, mra2, mra2s, exact, or cell\nsizes: 16,4,1" },
     { OPT_BUDGET, "budget", "W", "of MRA: work as a fraction of exact attention's (default 1/8, see --attn)" },
+    { OPT_ERROR, "error", "E",
+        "of MRA: the smallest budget, for each text, whose estimated error of attention\n(see --estimate) is at most E, "
+        "such as 0.05; smaller ones are tried first and cost time" },
+    { OPT_PLAN, "plan", "FILE",
+        "how many keys each head keeps in the sorted frame, as mra-calibrate --plan found\nit; none: all heads alike; "
+        "default: the plan in the model's file, if there is one" },
     { OPT_BATCH, "batch-tokens", "N",
         "tokens computed at a time; bounds the memory (default " VALUE(MRA_DEFAULT_BATCH) ")" },
     { OPT_MAX_MEMORY, "max-memory", "SIZE",
@@ -183,7 +191,15 @@ bool options_take(struct options * o, const struct args * a, int id) {
         case OPT_MAX_TOKENS: o->max_tokens = (int) args_int(a, 1, 1 << 30); break;
         case OPT_ATTN: o->attention = (enum mra_attention) args_choice(a, "auto|exact|mra"); break;
         case OPT_ATTN_TYPE: o->attention_type = (enum mra_attention_type) args_choice(a, "auto|float|int8"); break;
-        case OPT_BUDGET: o->attn.budget = (float) args_real(a, 1e-6, 1); break;
+        case OPT_BUDGET:
+            o->attn.budget = (float) args_real(a, 1e-6, 1);
+            o->budget_given = true;
+            break;
+        case OPT_PLAN: o->plan = a->value; break;
+        case OPT_ERROR:
+            o->max_error = (float) args_real(a, 1e-6, 1);
+            o->estimate = true;
+            break;
         case OPT_BATCH: o->batch_tokens = (int) args_int(a, 1, 1 << 24); break;
         case OPT_DEVICE:
             args_choice(a, "cpu|cuda|auto");
@@ -246,6 +262,9 @@ static void check_output(const struct options * o, const struct args * a) {
 void options_end(struct options * o, const struct args * a, int argc, char ** argv) {
     if (!o->model) usage_error(a->program, "no model: -m FILE (see --help)");
     choose_input(o, a, argc - optind, argv + optind);
+    if (o->max_error > 0 && o->budget_given) usage_error(a->program, "--error and --budget exclude each other");
+    if (o->max_error > 0 && o->attention == MRA_ATTENTION_EXACT)
+        usage_error(a->program, "--error and --attn exact exclude each other");
     if (o->prefix && o->prompt) usage_error(a->program, "--prefix and --prompt exclude each other");
     if (o->resume) {
         if (o->out && strcmp(o->out, o->resume) != 0)

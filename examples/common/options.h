@@ -10,6 +10,7 @@ enum truncate { TRUNCATE_ERROR, TRUNCATE_RIGHT, TRUNCATE_CHUNK };
 struct options {
     const char *model, *out, *resume, *prefix, *prompt; // NULL: not given
     const char * device;                                // "cpu", "cuda", "auto"
+    const char * plan;                                  // a file, "none", or NULL: the model's
     char ** files;                                      // -f: [n_files], owned
     int n_files;
     bool whole_files;  // --files
@@ -25,6 +26,8 @@ struct options {
     enum mra_attention attention;
     enum mra_attention_type attention_type;
     struct mra_attn_params attn;
+    float max_error; // --error, 0: not given
+    bool budget_given;
     bool verify, estimate, dry_run, verbose, json, no_mmap;
 };
 

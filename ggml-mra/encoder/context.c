@@ -1,6 +1,7 @@
 // Making and freeing contexts. ggml's CPU functions come from its registry: they may live in a library of their own.
 #include "context.h"
 #include "attention.h"
+#include "head-plan.h"
 #include "machine.h"
 
 #include <stdlib.h>
@@ -80,7 +81,9 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
     }
     if (p->n_error_rows < -1 || p->n_error_rows > MRA_MAX_ERROR_ROWS)
         return mra_fail(err, MRA_ERR_ARG, "n_error_rows = %d is not in -1..%d", p->n_error_rows, MRA_MAX_ERROR_ROWS);
-    if (p->n_error_rows < 0) p->n_error_rows = MRA_DEFAULT_ERROR_ROWS;
+    if (!(p->max_error >= 0 && p->max_error <= 1))
+        return mra_fail(err, MRA_ERR_ARG, "max_error = %g is not in 0..1", (double) p->max_error);
+    if (p->n_error_rows < 0 || (p->max_error > 0 && p->n_error_rows == 0)) p->n_error_rows = MRA_DEFAULT_ERROR_ROWS;
     if (p->on_weight && p->profile) return mra_fail(err, MRA_ERR_ARG, "on_weight and profile exclude each other");
     if (p->on_attention && (p->on_weight || p->profile))
         return mra_fail(
@@ -111,6 +114,10 @@ struct mra_context * mra_context_new(
     if (check_params(&p, err) != MRA_OK || check_type(model, &p, err) != MRA_OK) return NULL;
     if (p.attention == MRA_ATTENTION_MRA && model->arch.position == MRA_POSITION_ALIBI) {
         mra_fail(err, MRA_ERR_UNSUPPORTED, "this model's positions are ALiBi's: its attention can only be exact");
+        return NULL;
+    }
+    if (p.plan && p.plan->model != model->plan_model) {
+        mra_fail(err, MRA_ERR_ARG, "the plan is of another model");
         return NULL;
     }
     struct mra_context * ctx = calloc(1, sizeof(*ctx));
@@ -161,6 +168,8 @@ void mra_context_free(struct mra_context * ctx) {
     free(ctx->ints);
     free(ctx->rows);
     free(ctx->errors);
+    free(ctx->head_shares);
+    free(ctx->sought);
     free(ctx->out);
     free(ctx);
 }

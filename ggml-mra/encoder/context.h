@@ -36,7 +36,15 @@ struct mra_context {
     double * errors; // [n_errors][n_layer][n_head][MRA_ATTN_ERROR_SUMS]
     size_t errors_cap;
     int n_errors; // sequences of the last mra_encode, 0: not measured
-    float * out;  // result
+    struct mra_sought { // max_error: of each sequence of the last mra_encode
+        int step;       // of mra_attention_step; -1: exact without a search
+        int n;          // tokens
+    } * sought;
+    size_t sought_cap;
+    int n_sought;
+    float * head_shares; // [n_layer][n_head] of a pass
+    size_t head_shares_cap;
+    float * out; // result
     size_t out_cap;
 };
 

@@ -116,20 +116,29 @@ static enum mra_status sort_sequences(struct mra_job * j, struct mra_error * err
 
 // of sequence i of the order
 static struct mra_attn_params attention_of(const struct mra_job * j, int i) {
-    if (i < j->n_exact) return mra_attention_exact(j->ctx->model, &j->ctx->params);
-    return mra_attention_approximate(j->ctx->model, &j->ctx->params, j->seqs[j->order[i]].n);
+    const struct mra_context * ctx = j->ctx;
+    const int seq = j->order[i], n = j->seqs[seq].n;
+    if (i < j->n_exact) return mra_attention_exact(ctx->model, &ctx->params);
+    if (ctx->n_sought) return mra_attention_step(ctx->model, &ctx->params, n, ctx->sought[seq].step);
+    return mra_attention_approximate(ctx->model, &ctx->params, n);
 }
 
-static enum mra_status run(struct mra_job * j, struct mra_error * err) {
+static bool same_attention(const struct mra_attn_params * a, const struct mra_attn_params * b) {
+    return a->budget == b->budget && a->frame == b->frame && a->type == b->type;
+}
+
+// sequences from `first` of the order on
+static enum mra_status run(struct mra_job * j, int first, struct mra_error * err) {
     const struct mra_context_params * params = &j->ctx->params;
     int64_t most_tokens = params->n_batch; // of a pass with several sequences: less where there is no memory for it
-    for (int a = 0, b; a < j->n_order; a = b) {
+    for (int a = first, b; a < j->n_order; a = b) {
         const bool is_exact = a < j->n_exact;
         const struct mra_attn_params attn = attention_of(j, a);
         const int end = is_exact ? j->n_exact : j->n_order, most = attn.frame == MRA_FRAME_SQUARE ? MAX_SQUARE : end;
         int64_t n_tokens = j->seqs[j->order[a]].n;
         for (b = a + 1; b < end && b - a < most && n_tokens + j->seqs[j->order[b]].n <= most_tokens; b++) {
-            if (attention_of(j, b).budget != attn.budget) break; // a pass has one
+            const struct mra_attn_params next = attention_of(j, b);
+            if (!same_attention(&next, &attn)) break; // a pass has one
             n_tokens += j->seqs[j->order[b]].n;
         }
         if (params->stop && params->stop(params->stop_user)) return mra_fail(err, MRA_ERR_STOPPED, "stopped");
@@ -141,6 +150,47 @@ static enum mra_status run(struct mra_job * j, struct mra_error * err) {
         } else if (st != MRA_OK) return st;
     }
     return MRA_OK;
+}
+
+// max_error: every sequence begins with the smallest budget
+static enum mra_status begin_search(struct mra_job * j, struct mra_error * err) {
+    struct mra_context * ctx = j->ctx;
+    ctx->n_sought = 0;
+    if (!mra_attention_seeks(ctx->model, &ctx->params)) return MRA_OK;
+    const enum mra_status st = mra_context_reserve(
+        (void **) &ctx->sought, &ctx->sought_cap, (size_t) j->n_seq * sizeof(*ctx->sought), err);
+    if (st != MRA_OK) return st;
+    for (int i = 0; i < j->n_seq; i++) ctx->sought[i] = (struct mra_sought) { -1, j->seqs[i].n };
+    for (int i = j->n_exact; i < j->n_order; i++) ctx->sought[j->order[i]].step = 0;
+    ctx->n_sought = j->n_seq;
+    return MRA_OK;
+}
+
+// Sequences whose error is too large once more, with a larger budget, until there are none. Which budget a sequence
+// gets depends on its own errors alone.
+static enum mra_status search(struct mra_job * j, struct mra_error * err) {
+    struct mra_context * ctx = j->ctx;
+    const struct mra_model_info * info = &ctx->model->info;
+    const size_t n_sums = (size_t) info->n_layer * info->n_head * MRA_ATTN_ERROR_SUMS;
+    enum mra_status st = MRA_OK;
+    while (st == MRA_OK && j->n_order > j->n_exact) {
+        int n = j->n_exact;
+        for (int i = j->n_exact; i < j->n_order; i++) {
+            const int seq = j->order[i], step = ctx->sought[seq].step;
+            double * sums = ctx->errors + (size_t) seq * n_sums;
+            const struct mra_attn_error e = mra_error_summary_of(sums, info->n_layer, info->n_head).all;
+            const int next = mra_attention_next_step(&ctx->params, step, e);
+            if (next == step) continue;
+            ctx->sought[seq].step = next;
+            memset(sums, 0, n_sums * sizeof(*sums)); // exact attention in floats measures none
+            int at = n++;
+            for (; at > j->n_exact && ctx->sought[j->order[at - 1]].step > next; at--) j->order[at] = j->order[at - 1];
+            j->order[at] = seq;
+        }
+        j->n_order = n;
+        st = run(j, j->n_exact, err);
+    }
+    return st;
 }
 
 static void normalize_rows(float * x, int64_t n_rows, int64_t n_cols) {
@@ -189,7 +239,9 @@ static enum mra_status encode(struct mra_job * j, struct mra_result * result, st
     ctx->stats.output_bytes = (size_t) (n_rows * j->n_dims) * sizeof(float);
     st = mra_context_reserve((void **) &ctx->out, &ctx->out_cap, ctx->stats.output_bytes, err);
     if (st == MRA_OK) st = reserve_errors(j, err);
-    if (st == MRA_OK) st = run(j, err);
+    if (st == MRA_OK) st = begin_search(j, err);
+    if (st == MRA_OK) st = run(j, 0, err);
+    if (st == MRA_OK && ctx->n_sought) st = search(j, err);
     if (st == MRA_OK) st = mra_gguf_recheck(&ctx->model->file, err); // what was computed is of the weights as loaded
     if (st != MRA_OK) return st;
     const bool normalize = j->want->normalize ? j->want->normalize > 0 : info->normalize;
@@ -207,7 +259,7 @@ enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs
     enum mra_status st = check_request(ctx->model, seqs, n_seq, want, err);
     if (st != MRA_OK) return st;
 
-    ctx->n_errors = 0;
+    ctx->n_errors = ctx->n_sought = 0;
     const size_t largest = ctx->stats.compute_bytes;
     ctx->stats = (struct mra_stats) { .compute_bytes = largest };
     struct mra_job j = { .ctx = ctx, .seqs = seqs, .n_seq = n_seq, .want = want };

@@ -254,7 +254,11 @@ static struct ggml_tensor * attend(struct builder * b, const struct mra_layer * 
         };
         o = ggml_mra_window_attn(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &p, b->err);
     } else {
-        o = ggml_mra_attn_packed(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &s->attn, b->err);
+        struct mra_attn_params attn = s->attn;
+        const int64_t n_head = b->m->info.n_head;
+        if (s->planned)
+            attn.shares = ggml_view_1d(b->ctx, b->g->shares, n_head, b->layer * n_head * (int64_t) sizeof(float));
+        o = ggml_mra_attn_packed(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &attn, b->err);
         if (!measure(b, t, o, 0)) return NULL;
     }
     return o ? ggml_reshape_2d(b->ctx, o, b->m->info.n_embd, s->n_tokens) : NULL;
@@ -350,7 +354,7 @@ enum {
     MAX_LAYER_WEIGHTS = 24, // seven dense layers and five norms
     MAX_PER_LAYER = 40,     // a norm, q, k, v as three products with biases, norms and turns, the views of their heads
     MAX_PER_FFN_STEP = 36, // two views, four dense layers of up to four nodes, a gate, three norms of three, the set_2d
-    MAX_PER_ATTENTION = 14, // views, reshape and set_2d around a call of ggml_mra_attn, the node of its error ...
+    MAX_PER_ATTENTION = 16, // views, reshape and set_2d around a call of ggml_mra_attn, the node of its error ...
     MAX_PER_LEVEL = 12,     // ... and per level of its frame: pools, scores, lists and states
     ENDS_PER_LAYER = 3,     // QKV, attention, feed-forward
 };
@@ -382,6 +386,10 @@ enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx,
     if (m->token_types) g->types = input(&b, s->n_tokens);
     if (starts) g->starts = input(&b, s->n_seq + 1);
     if (s->n_rows > 0) g->rows = input(&b, s->n_rows);
+    if (s->planned) {
+        g->shares = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, m->info.n_head, m->info.n_layer);
+        ggml_set_input(g->shares);
+    }
 
     struct ggml_tensor * x = embeddings(&b);
     for (int i = 0; x && i < m->info.n_layer; i++) {

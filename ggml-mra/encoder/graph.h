@@ -14,6 +14,7 @@ struct mra_graph_shape {
     enum mra_head_kind head;
     bool dense; // weights lie in the CPU's memory: dense layers and norms by our operators, else by ggml's
     struct mra_attn_params attn;
+    bool planned;     // heads keep different numbers of keys
     int n_error_rows; // queries of each head whose error is measured; 0: none
 };
 
@@ -39,6 +40,7 @@ struct mra_graph {
     struct ggml_tensor * types;          // I32 [n_tokens], NULL: the model has no token types
     struct ggml_tensor * starts;         // I32 [n_seq + 1]; NULL: not used
     struct ggml_tensor * rows;           // I32 [n_rows]; NULL: all
+    struct ggml_tensor * shares;         // F32 [n_head, n_layer]; NULL: not planned
     struct ggml_tensor * out;            // F32 [n_cols, n_rows]
     struct ggml_tensor ** errors; // [mra_graph_n_errors] of ggml_mra_attn_error, layer by layer; NULL: exact in floats
 };

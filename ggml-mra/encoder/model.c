@@ -1,5 +1,6 @@
 // Loading: keys -> sizes and settings, tensors -> weights, each checked against what the keys promise; then the
 // memory of the weights.
+#include "head-plan.h"
 #include "machine.h"
 #include "model-load.h"
 
@@ -56,6 +57,8 @@ static enum mra_status load(
     TRY(mra_load_keys(m, err));
     TRY(mra_load_weights(m, err));
     TRY(load_vocab(m, err));
+    m->plan_model = mra_plan_model(m);
+    TRY(mra_plan_of_file(&m->file, m, &m->plan, err));
     m->info.device = ggml_backend_dev_name(m->dev);
     return place_weights(m, err);
 }
@@ -84,6 +87,7 @@ void mra_model_free(struct mra_model * m) {
     if (m->tokenizer) mra_tokenizer_free(m->tokenizer);
     if (m->buffer) ggml_backend_buffer_free(m->buffer);
     mra_gguf_close(&m->file);
+    mra_plan_free(m->plan);
     free(m->layers);
     free(m);
 }

@@ -65,6 +65,9 @@ struct mra_model {
     struct mra_dense mlm_dense, mlm_out; // mlm_out.w: token_embd where it is tied
     struct mra_norm mlm_norm;
 
+    struct mra_plan * plan; // NULL: none
+    uint64_t plan_model;    // what a plan for it says
+
     struct mra_tokenizer * tokenizer;
     struct mra_gguf file;                     // mapping, keys, and the tensors above
     int64_t labels_id;                        // key id of the labels, or -1

@@ -1,5 +1,7 @@
 // A pass: tokens of its sequences -> inputs of a graph -> computed -> rows, each where the caller wants it. Pooling of
 // tokens t: mean = sum_t x_t / n, mean_sqrt = sum_t x_t / sqrt(n), max = max_t x_t, per channel.
+#include "attention.h"
+#include "head-plan.h"
 #include "pass.h"
 
 #include <math.h>
@@ -35,6 +37,20 @@ static enum mra_status reserve_inputs(struct mra_job * j, struct pass * p, struc
     return MRA_OK;
 }
 
+// ctx->head_shares, where heads have different ones
+static enum mra_status fill_shares(struct mra_context * ctx, struct pass * p, struct mra_error * err) {
+    const struct mra_model * m = ctx->model;
+    const struct mra_plan * plan = mra_attention_plan(m, &ctx->params, &p->shape.attn);
+    p->shape.planned = plan != NULL;
+    if (!plan) return MRA_OK;
+    const int n = plan->n_layer * plan->n_head;
+    const struct mra_share_rule rule = mra_share_rule_of(plan, m, p->shape.attn.budget);
+    const enum mra_status st = mra_context_reserve(
+        (void **) &ctx->head_shares, &ctx->head_shares_cap, (size_t) n * sizeof(float), err);
+    for (int i = 0; st == MRA_OK && i < n; i++) ctx->head_shares[i] = mra_share_of(rule, plan->need[i]);
+    return st;
+}
+
 static void fill_inputs(struct mra_job * j, struct pass * p) {
     struct mra_graph_shape * s = &p->shape;
     int32_t n = 0;
@@ -64,7 +80,7 @@ static void fill_inputs(struct mra_job * j, struct pass * p) {
 
 // ---- the graph ----
 
-static void set_input(struct ggml_tensor * t, const int32_t * data) {
+static void set_input(struct ggml_tensor * t, const void * data) {
     if (t && t->buffer) ggml_backend_tensor_set(t, data, 0, ggml_nbytes(t));
 }
 
@@ -75,6 +91,7 @@ static enum mra_status compute_graph(
     set_input(p->graph.types, p->types);
     set_input(p->graph.starts, p->starts);
     set_input(p->graph.rows, p->rows);
+    set_input(p->graph.shares, ctx->head_shares);
     const double t0 = ctx->part_start = ctx->op_start = mra_now_ms();
     ctx->graph = &p->graph;
     ctx->shape = &p->shape;
@@ -225,6 +242,7 @@ enum mra_status mra_pass_run(
     p.shape.n_seq = b - a;
     for (int i = a; i < b; i++) p.shape.n_tokens += j->seqs[j->order[i]].n;
     enum mra_status st = reserve_inputs(j, &p, err);
+    if (st == MRA_OK) st = fill_shares(ctx, &p, err);
     if (st != MRA_OK) return st;
     fill_inputs(j, &p);
     st = compute(ctx, &p, j->order + a, err);

@@ -1,16 +1,14 @@
 // mra_quantize: every weight matrix dequantized to f32 and quantized by ggml, a block of rows per task; the rest
 // copied.
+#include "file-writer.h"
 #include "machine.h"
 #include "model.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const struct {
     const char * name;
@@ -140,57 +138,6 @@ static enum mra_status convert(struct task * k, int n_threads, struct mra_error 
 
 // ---- the file ----
 
-struct writer {
-    const char * path;
-    char * tmp;
-    FILE * file;
-};
-
-static enum mra_status write_failed(const struct writer * w, struct mra_error * err) {
-    return mra_fail(err, MRA_ERR_IO, "%.120s: %s", w->path, strerror(errno ? errno : EIO));
-}
-
-static enum mra_status write_bytes(
-    struct writer * w, const void * data, size_t n, size_t align, struct mra_error * err) {
-    static const char zeros[4096];
-    errno = 0;
-    if (fwrite(data, 1, n, w->file) != n) return write_failed(w, err);
-    for (size_t pad = (align - n % align) % align; pad > 0;) {
-        const size_t m = pad < sizeof(zeros) ? pad : sizeof(zeros);
-        if (fwrite(zeros, 1, m, w->file) != m) return write_failed(w, err);
-        pad -= m;
-    }
-    return MRA_OK;
-}
-
-static enum mra_status writer_open(struct writer * w, const char * in, const char * out, struct mra_error * err) {
-    struct stat a, b;
-    w->path = out;
-    if (stat(in, &a) == 0 && stat(out, &b) == 0) {
-        if (a.st_dev == b.st_dev && a.st_ino == b.st_ino) return mra_fail(err, MRA_ERR_ARG, "%.120s is the input", out);
-        if (!S_ISREG(b.st_mode)) return mra_fail(err, MRA_ERR_IO, "%.120s is not a regular file", out);
-    }
-    const size_t n = strlen(out) + 32;
-    w->tmp = malloc(n);
-    if (!w->tmp) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
-    snprintf(w->tmp, n, "%s.%ld.tmp", out, (long) getpid());
-    w->file = fopen(w->tmp, "wbx");
-    return w->file ? MRA_OK : write_failed(w, err);
-}
-
-// st MRA_OK: puts the file in its place; else removes what there is of it
-static enum mra_status writer_close(struct writer * w, enum mra_status st, struct mra_error * err) {
-    if (w->file) {
-        errno = 0;
-        if (st == MRA_OK && (fflush(w->file) != 0 || fsync(fileno(w->file)) != 0)) st = write_failed(w, err);
-        if (fclose(w->file) != 0 && st == MRA_OK) st = write_failed(w, err);
-        if (st == MRA_OK && rename(w->tmp, w->path) != 0) st = write_failed(w, err);
-        if (st != MRA_OK) unlink(w->tmp);
-    }
-    free(w->tmp);
-    return st;
-}
-
 struct plan {
     struct ggml_tensor * t;
     enum ggml_type to;
@@ -272,9 +219,9 @@ static enum mra_status read_imatrix(const char * path, struct plan * plan, int n
     return st;
 }
 
-static enum mra_status write_tensor(struct writer * w, const struct mra_gguf * f, const struct plan * p, char * buf,
+static enum mra_status write_tensor(struct mra_writer * w, const struct mra_gguf * f, const struct plan * p, char * buf,
     size_t align, int n_threads, struct mra_error * err) {
-    if (p->to == p->t->type) return write_bytes(w, mra_gguf_data(f, p->t), ggml_nbytes(p->t), align, err);
+    if (p->to == p->t->type) return mra_write_bytes(w, mra_gguf_data(f, p->t), ggml_nbytes(p->t), align, err);
     struct task k = {
         .src = mra_gguf_data(f, p->t),
         .dst = buf,
@@ -287,7 +234,7 @@ static enum mra_status write_tensor(struct writer * w, const struct mra_gguf * f
         .importance = p->importance,
     };
     const enum mra_status st = convert(&k, n_threads, err);
-    return st == MRA_OK ? write_bytes(w, buf, k.nb_dst * (size_t) k.n_row, align, err) : st;
+    return st == MRA_OK ? mra_write_bytes(w, buf, k.nb_dst * (size_t) k.n_row, align, err) : st;
 }
 
 static void count(struct mra_quantize_result * r, const struct plan * p) {
@@ -301,7 +248,7 @@ static void count(struct mra_quantize_result * r, const struct plan * p) {
     r->fallback_type = p->to;
 }
 
-static enum mra_status write_file(struct writer * w, const struct mra_gguf * f, const struct plan * plan, int n,
+static enum mra_status write_file(struct mra_writer * w, const struct mra_gguf * f, const struct plan * plan, int n,
     const struct mra_quantize_params * q, struct mra_quantize_result * r, struct mra_error * err) {
     struct gguf_context * g = new_header(f, plan, n, q->type);
     const size_t n_meta = gguf_get_meta_size(g), align = gguf_get_alignment(g);
@@ -315,7 +262,7 @@ static enum mra_status write_file(struct writer * w, const struct mra_gguf * f, 
     enum mra_status st = meta && buf ? MRA_OK : mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes", largest);
     if (st == MRA_OK) {
         gguf_get_meta_data(g, meta);
-        st = write_bytes(w, meta, n_meta, align, err);
+        st = mra_write_bytes(w, meta, n_meta, align, err);
     }
     const int n_threads = q->n_threads > 0 ? q->n_threads : mra_cpu_count("");
     for (int i = 0; i < n && st == MRA_OK; i++) {
@@ -340,7 +287,7 @@ enum mra_status mra_quantize(const char * in_path, const char * out_path, const 
     struct mra_gguf f;
     struct mra_error e = { 0 };
     struct mra_quantize_result r = { 0 };
-    struct writer w = { 0 };
+    struct mra_writer w = { 0 };
     struct plan * plan = NULL;
     enum mra_status st = mra_gguf_open(&f, in_path, params->no_mmap, &e);
     const int n = st == MRA_OK ? (int) gguf_get_n_tensors(f.gguf) : 0;
@@ -356,10 +303,10 @@ enum mra_status mra_quantize(const char * in_path, const char * out_path, const 
     r.n_in = f.size;
     if (params->imatrix) st = read_imatrix(params->imatrix, plan, n, err);
     if (st != MRA_OK) goto done;
-    st = writer_open(&w, in_path, out_path, err);
+    st = mra_writer_open(&w, in_path, out_path, err);
     if (st == MRA_OK) st = write_file(&w, &f, plan, n, params, &r, err);
     if (st == MRA_OK) st = mra_gguf_recheck(&f, err);
-    st = writer_close(&w, st, err);
+    st = mra_writer_close(&w, st, err);
     if (st == MRA_OK && result) *result = r;
 done:
     for (int i = 0; plan && i < n; i++) free(plan[i].importance);

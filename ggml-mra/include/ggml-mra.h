@@ -92,6 +92,10 @@ struct mra_attn_params {
     int diag_n;       // ... and blocks at most diag_n/2 off the diagonal; they count towards the budget
     bool finest_only; // drop what is not refined to 1 x 1 (MRA-2-s)
     int n_threads;    // threads that may take part, 0: as many as this machine has; sizes the scratch memory
+    // sorted: F32 [n_head], how many keys each head keeps, as a multiple of what the budget gives. Where that and the
+    // columns are no less work than exact attention, the head is exact. Read when the node is computed; what is no
+    // number >= 0 counts as 1. NULL: 1. Nodes with shares run on the CPU
+    struct ggml_tensor * shares;
 };
 
 struct mra_attn_params mra_attn_params_default(void); // columns, budget 1/8
@@ -118,6 +122,9 @@ const char * mra_attn_numbers(enum mra_attn_type type);
 // bound, and the exact pairs; of sorted also the order, biases and means, counted for a head size of 64. A sorted
 // budget is planned for as many queries as keys. Negative if p is NULL or not valid.
 double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k);
+// Mean over the heads, whose shares are given here (p->shares is not read); NULL: mra_attn_work.
+double mra_attn_work_shares(
+    const struct mra_attn_params * p, int64_t n_q, int64_t n_k, const float * shares, int n_head);
 
 // q [d, n_q, n_head, n_batch], k [d, n_k, n_head_kv, n_batch], v [dv, n_k, n_head_kv, n_batch] -> F32 [dv, n_head, n_q,
 // n_batch], the layout of ggml_flash_attn_ext. d and dv are multiples of 8 from 8 to 256, n_head a multiple of

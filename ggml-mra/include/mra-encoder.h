@@ -91,6 +91,25 @@ const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * model)
 enum mra_status mra_model_tokenize(const struct mra_model * model, const char * a, size_t n_a, const char * b,
     size_t n_b, int max_tokens, struct mra_token_list * list, struct mra_error * err);
 
+// ---- plans -----------------------------------------------------------------------------------------------------
+
+// A plan gives every head of every layer its need: how many keys it keeps in the sorted frame, beside the other heads.
+// Heads get shares of any budget in proportion to their needs, at most all keys. It is found on sample texts
+// (mra-calibrate --plan) and lies in a model's file (keys mra.attention.plan.*, which other programs ignore) or beside
+// it. A plan belongs to the weights it was found for, whatever type they have; it is refused for others.
+
+// need : [n_layer][n_head], 0 to 1e6; copied. The caller owns the plan.
+struct mra_plan * mra_plan_new(const struct mra_model * model, const float * need, struct mra_error * err);
+// For calibration: shares as they are, whatever the budget (see ggml-mra.h: a large one is all keys). Not to be saved.
+struct mra_plan * mra_plan_of_shares(const struct mra_model * model, const float * shares, struct mra_error * err);
+struct mra_plan * mra_plan_load(const char * path, const struct mra_model * model, struct mra_error * err);
+// model_path NULL: writes a file of its own; else a copy of that model's file with the plan in it.
+enum mra_status mra_plan_save(
+    const struct mra_plan * plan, const char * model_path, const char * path, struct mra_error * err);
+const float * mra_plan_need(const struct mra_plan * plan);                // [n_layer][n_head]; NULL: NULL
+const struct mra_plan * mra_model_plan(const struct mra_model * model); // of its file, belongs to it; NULL: none
+void mra_plan_free(struct mra_plan * plan);                               // NULL is fine
+
 // ---- contexts --------------------------------------------------------------------------------------------------
 
 #define MRA_DEFAULT_BATCH      8192 // tokens computed at a time
@@ -138,6 +157,9 @@ struct mra_context_params {
     // Default: columns, MRA_AUTO_BUDGET, which is 1/8 but where MRA_ATTENTION_AUTO chooses frame and budget by length.
     // Its type does not count: attention_type does
     struct mra_attn_params attn;
+    // Of the sorted frame with a budget, on a CPU; NULL: the model's own, if it has one. Must outlive the context
+    const struct mra_plan * plan;
+    bool no_plan;   // all heads alike
     int n_batch;    // most tokens of a pass, in whole sequences, one at least. Bounds the memory. 0: MRA_DEFAULT_BATCH
     int n_ffn_rows; // tokens whose feed-forward part is computed at a time; 0: MRA_DEFAULT_FFN_ROWS
     // Most bytes of a pass and its result. Passes become smaller than n_batch where that helps; a sequence that needs
@@ -146,6 +168,12 @@ struct mra_context_params {
     // Queries of each head and layer for which exact attention is computed as well, to say how large the error of
     // attention is (mra_context_errors); 0: none, -1: MRA_DEFAULT_ERROR_ROWS. Costs n_error_rows/n of exact attention.
     int n_error_rows;
+    // Largest relative error of attention (as mra_error_summary's `all`, upper end of its interval) that a text may
+    // have; 0: any. A text that attention approximates gets the first of the budgets 1/8, 3/16, 1/4, 3/8, 1/2 and exact
+    // attention that keeps it, instead of the budget of `attn`; budgets that cannot be enough by what the ones before
+    // gave are left out. Each budget that is tried costs its work: together at most about 2.5 times exact attention,
+    // mostly less than twice the last. Implies n_error_rows. Not for models that run as trained, or fixed counts
+    float max_error;
     bool profile;    // times by part of the model and by operator (costs a little)
     bool ggml_dense; // dense layers and norms by ggml's own operators: slower, for comparison
     // Called on the thread of mra_encode: before each pass, and on the CPU behind each node of its graph. true ends
@@ -170,7 +198,9 @@ struct mra_attention_choice {
     bool trained;                // not exact, but what the model was trained with
     struct mra_attn_params attn; // frame, type that is really computed in, budget or counts, scale
     double work;                 // as a fraction of exact attention's, at most 1
-    char text[64];               // "exact", "exact, int8", "sorted, budget 0.125", "32,1, as trained"
+    const struct mra_plan * plan; // that it follows; NULL: all heads alike
+    char text[64]; // "exact", "exact, int8", "sorted, budget 0.125", "sorted, budget 0.25, planned", "32,1, as trained",
+                   // with max_error "sorted, error at most 0.02": the budget is not known before
     int exact_up_to;             // tokens up to which MRA_ATTENTION_AUTO would be exact
 };
 // All zero where model is NULL or n_tokens < 1.
@@ -236,6 +266,10 @@ enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs
 // was not needed. NULL: params.n_error_rows was 0, or there is no such sequence. Belong to the context until its next
 // mra_encode. Independent of the batch and the number of threads.
 const double * mra_context_errors(const struct mra_context * ctx, int seq);
+
+// What sequence seq of the last mra_encode got with params.max_error; all zero where that is 0 or there is no such
+// sequence.
+struct mra_attention_choice mra_context_attention(const struct mra_context * ctx, int seq);
 
 // The sums of a sequence in a few numbers. Layers and heads count from 0; relative errors, that is parts of exact.
 struct mra_error_summary {

@@ -40,6 +40,7 @@ enum mra_source {
     MRA_SRC_STATE,
     MRA_SRC_LENGTHS, // of attn, pack, query_order also: the starts of packed sequences (MRA_FLAG_STARTS)
     MRA_SRC_BIAS,    // of the first weights; those of the next weights follow
+    MRA_SRC_SHARES = MRA_SRC_BIAS, // of attn, query_order, attn_error: how many keys each head keeps, beside the others
     MRA_SRC_RESIDUAL = MRA_SRC_BIAS + 3,
     MRA_SRC_COUNT
 };
@@ -102,6 +103,7 @@ struct mra_attn_node {
     float budget;
     int32_t max_len; // longest sequence
     uint8_t int8;    // on the CPU in integers: bytes of an integer of K and V; 0: in floats
+    uint8_t shares;  // sorted: heads keep different numbers of keys (MRA_SRC_SHARES, but for pack)
     int16_t n_all;   // sorted: query blocks that use all keys, -1: by length
 };
 
@@ -143,7 +145,7 @@ struct mra_attn_error_node {
     // where the order of the queries is a source: of the attention that made it, as above
     float budget;
     int32_t m1, m2;
-    uint8_t block;
+    uint8_t block, int8;
 };
 
 struct mra_attn_levels_node {

@@ -37,16 +37,19 @@ static struct ggml_tensor * build(struct ggml_context * ctx, struct ggml_tensor 
     struct mra_node p = { .kind = MRA_KIND_ATTN_ERROR, .flags = starts ? MRA_FLAG_STARTS : 0 };
     p.u.attn_error = (struct mra_attn_error_node) { .scale = scale > 0 ? scale : 1 / sqrtf((float) q->ne[0]),
         .n_rows = n_rows };
-    struct ggml_tensor * order = order_of(out);
+    struct ggml_tensor *order = order_of(out), *shares = NULL;
     if (order) {
-        const struct mra_attn_node sorted = mra_node_get(out).u.attn;
+        const struct mra_node of_out = mra_node_get(out);
+        const struct mra_attn_node sorted = of_out.u.attn;
+        shares = mra_source(out, &of_out, MRA_SRC_SHARES);
         p.u.attn_error.budget = sorted.budget;
         p.u.attn_error.m1 = sorted.m1;
         p.u.attn_error.m2 = sorted.m2;
         p.u.attn_error.block = sorted.block;
+        p.u.attn_error.int8 = sorted.int8;
     }
     const struct mra_sources src = { .fixed = { q, k, v, pack, out, order },
-        .optional = { [MRA_SRC_LENGTHS] = lengths } };
+        .optional = { [MRA_SRC_LENGTHS] = lengths, [MRA_SRC_SHARES] = shares } };
     const int64_t ne[4] = { MRA_ATTN_ERROR_SUMS, q->ne[2], n_seq, 1 };
     return mra_node_new(ctx, GGML_TYPE_F64, ne, &src, p, err);
 }
@@ -141,13 +144,17 @@ void mra_compute_attn_error(struct ggml_tensor * dst, const struct mra_node * p,
     if (!mra_job_of(&j, dst, p, ith, &again)) return;
     j.dst = dst->src[4]; // so that a.out is what is compared
     const struct mra_attn_error_node * e = &p->u.attn_error;
+    const struct mra_attn_node sorted = {
+        .frame = MRA_FRAME_SORTED, .budget = e->budget, .m1 = e->m1, .m2 = e->m2, .block = e->block, .int8 = e->int8
+    };
+    const struct ggml_tensor * shares = mra_source(dst, p, MRA_SRC_SHARES);
     const int64_t n_head = j.q->ne[2];
     for (int64_t t = mra_job_take(&j); t < j.n_seq * n_head; t = mra_job_take(&j)) {
         int64_t n_rows;
         bool exact;
         struct mra_attn_head a = mra_job_head(&j, t / n_head, t % n_head, &n_rows, &exact);
         a.scale = e->scale;
-        if (p->n_fixed > 5 && a.n_k > 0 && !mra_plan_sorted(e->budget, e->m1, e->m2, e->block, a.n_k).exact)
+        if (p->n_fixed > 5 && a.n_k > 0 && !mra_head_plan(&sorted, shares, t % n_head, a.n_k).exact)
             a.sorted.order = order_at(&j, dst->src[5], t / n_head, t % n_head, &a);
         measure(&a, t % n_head, e->n_rows, (double *) dst->data + t * MRA_ATTN_ERROR_SUMS, mra_job_slot(&j, ith));
     }

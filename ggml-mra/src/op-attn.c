@@ -8,11 +8,24 @@
 
 #include <math.h>
 
+enum { MAX_SHARES = 1024 }; // heads that may have shares: their order is on the stack
+
 static enum mra_status check_packed(const struct ggml_tensor * q, const struct ggml_tensor * k,
     const struct ggml_tensor * starts, int64_t max_len, const struct mra_attn_params * params, struct mra_error * err) {
     if (params->frame == MRA_FRAME_SQUARE)
         return mra_fail(err, MRA_ERR_UNSUPPORTED, "packed sequences: frames are exact, columns and sorted");
     return mra_check_starts(q, k, starts, max_len, err);
+}
+
+static enum mra_status check_shares(
+    const struct ggml_tensor * q, const struct mra_attn_params * params, struct mra_error * err) {
+    const struct ggml_tensor * t = params->shares;
+    if (!t) return MRA_OK;
+    if (params->frame != MRA_FRAME_SORTED)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "shares of heads are for the sorted frame");
+    if (q->ne[2] > MAX_SHARES) return mra_fail(err, MRA_ERR_UNSUPPORTED, "shares of more than %d heads", MAX_SHARES);
+    const enum mra_status st = mra_check_f32("shares", t, err);
+    return st == MRA_OK ? mra_check_shape("shares", t, q->ne[2], 1, 1, 1, err) : st;
 }
 
 static float scale_of(const struct mra_attn_params * a, const struct ggml_tensor * q) {
@@ -37,13 +50,15 @@ static struct ggml_tensor * fused(struct ggml_context * ctx, struct ggml_tensor 
         .budget = a->budget,
         .max_len = (int32_t) max_len,
         .int8 = (uint8_t) (mra_attn_type_runs(a->type) == MRA_ATTN_INT8 ? mra_kernels_get()->int8.bytes : 0),
+        .shares = a->shares != NULL,
         .n_all = (int16_t) (a->counts[0] < 0 || a->counts[2] < 0 ? -1 : mra_min(a->counts[2], INT16_MAX)),
     };
     struct ggml_tensor * pack = mra_pack_new(ctx, q, k, v, lengths, starts, &p.u.attn, n_seq, err);
     if (!pack) return NULL;
-    struct mra_sources src = { .fixed = { q, k, v, pack }, .optional = { [MRA_SRC_LENGTHS] = lengths } };
+    struct mra_sources src = { .fixed = { q, k, v, pack },
+        .optional = { [MRA_SRC_LENGTHS] = lengths, [MRA_SRC_SHARES] = a->shares } };
     if (a->frame == MRA_FRAME_SORTED) {
-        src.fixed[4] = mra_query_order_new(ctx, q, k, v, lengths, starts, &p.u.attn, n_seq, err);
+        src.fixed[4] = mra_query_order_new(ctx, q, k, v, lengths, a->shares, starts, &p.u.attn, n_seq, err);
         if (!src.fixed[4]) return NULL;
     }
     const int64_t ne[4] = { v->ne[0], q->ne[2], q->ne[1], q->ne[3] };
@@ -116,7 +131,8 @@ static struct ggml_tensor * square(struct ggml_context * ctx, struct ggml_tensor
 struct ggml_tensor * ggml_mra_attn(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
     struct ggml_tensor * v, struct ggml_tensor * lengths, const struct mra_attn_params * params,
     struct mra_error * err) {
-    if (mra_check_qkv(q, k, v, err) || mra_check_lengths(lengths, q->ne[3], err) || mra_check_params(params, err))
+    if (mra_check_qkv(q, k, v, err) || mra_check_lengths(lengths, q->ne[3], err) || mra_check_params(params, err) ||
+        check_shares(q, params, err))
         return NULL;
     if (params->frame == MRA_FRAME_SQUARE) return square(ctx, q, k, v, lengths, params, err);
     return fused(ctx, q, k, v, lengths, false, k->ne[3], k->ne[1], params, err);
@@ -125,7 +141,7 @@ struct ggml_tensor * ggml_mra_attn(struct ggml_context * ctx, struct ggml_tensor
 struct ggml_tensor * ggml_mra_attn_packed(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
     struct ggml_tensor * v, struct ggml_tensor * starts, int64_t max_len, const struct mra_attn_params * params,
     struct mra_error * err) {
-    if (mra_check_qkv(q, k, v, err) || mra_check_params(params, err) ||
+    if (mra_check_qkv(q, k, v, err) || mra_check_params(params, err) || check_shares(q, params, err) ||
         check_packed(q, k, starts, max_len, params, err))
         return NULL;
     return fused(ctx, q, k, v, starts, true, starts->ne[0] - 1, max_len, params, err);
@@ -147,18 +163,30 @@ static void run_item(const struct mra_attn_head * a, bool exact, int i, int64_t 
     else mra_kernels_get()->columns(a, i * a->group, scratch);
 }
 
+// The heads, those that keep the most keys first: the last items, which some threads wait for, are then small ones.
+static void sort_heads(const struct ggml_tensor * shares, uint16_t * heads, int n) {
+    const float * share = shares->data;
+    for (int i = 0; i < n; i++) {
+        int at = i;
+        for (; at > 0 && share[heads[at - 1]] < share[i]; at--) heads[at] = heads[at - 1];
+        heads[at] = (uint16_t) i;
+    }
+}
+
 // Work items in order of sequence, head, query block; threads take them from a counter.
 void mra_compute_attn(struct ggml_tensor * dst, const struct mra_node * p, int ith, int nth) {
     (void) nth;
     struct mra_job j;
     struct ggml_tensor again;
     if (!mra_job_of(&j, dst, p, ith, &again)) return;
+    uint16_t heads[MAX_SHARES];
+    if (j.shares) sort_heads(j.shares, heads, (int) j.q->ne[2]);
     int64_t first = 0, take = mra_job_take(&j);
     for (int64_t s = 0; s < j.n_seq; s++)
         for (int64_t h = 0; h < j.q->ne[2]; h++) {
             int64_t n_rows;
             bool exact;
-            const struct mra_attn_head a = mra_job_head(&j, s, h, &n_rows, &exact);
+            const struct mra_attn_head a = mra_job_head(&j, s, j.shares ? heads[h] : h, &n_rows, &exact);
             const int n = items_of(&a, exact);
             for (; take < first + n; take = mra_job_take(&j))
                 run_item(&a, exact, (int) (take - first), n_rows, mra_job_slot(&j, ith));

@@ -51,7 +51,8 @@ static size_t slot_size(const struct mra_attn_node * a, int d, int dv, int group
     for (int i = 0; i < 2 && mra_attn_has_columns(a); i++) {
         const int n = mra_columns_worst_length(a->max_len, i);
         const struct mra_columns_plan c = mra_attn_plan(a, n);
-        const size_t b = integers + mra_columns_scratch(d, dv, n, c.g, c.m1 + 1, c.m2 + MRA_KEY_BLOCK_WIDE, group);
+        const int m2 = a->shares ? mra_min(c.m1 * c.g, n) : c.m2; // kept keys of a head, at most
+        const size_t b = integers + mra_columns_scratch(d, dv, n, c.g, c.m1 + 1, m2 + MRA_KEY_BLOCK_WIDE, group);
         bytes = b > bytes ? b : bytes;
     }
     return MRA_ROUND_UP(bytes, ALIGN);
@@ -127,6 +128,12 @@ struct ggml_tensor mra_pack_again(const struct ggml_tensor * attn) {
     return t;
 }
 
+// NULL: in floats, or other kernels than planned
+static const struct mra_int8_kernels * int8_of(const struct mra_attn_node * a) {
+    const struct mra_int8_kernels * k = &mra_kernels_get()->int8;
+    return a->int8 && k->attn && k->bytes == a->int8 ? k : NULL;
+}
+
 // mem: the pack node's data; p: its parameters
 static struct mra_job job_new(const struct ggml_tensor * k, const struct ggml_tensor * v,
     const struct ggml_tensor * lengths, const struct mra_node * p, void * mem) {
@@ -140,8 +147,7 @@ static struct mra_job job_new(const struct ggml_tensor * k, const struct ggml_te
         .mem = (char *) MRA_ROUND_UP((uintptr_t) mem, ALIGN),
     };
     j.n_seq = j.starts ? lengths->ne[0] - 1 : k->ne[3];
-    const struct mra_int8_kernels * int8 = &mra_kernels_get()->int8;
-    if (j.attn.int8 && int8->attn && int8->bytes == j.attn.int8) j.int8 = int8; // else other kernels than planned
+    j.int8 = int8_of(&j.attn);
     j.layout = layout_of(p, k, v, j.n_seq);
     return j;
 }
@@ -155,6 +161,7 @@ struct mra_job mra_job_of_order(struct ggml_tensor * dst, const struct mra_node 
         .attn = p->u.attn,
         .starts = p->flags & MRA_FLAG_STARTS,
         .order = dst,
+        .shares = mra_source(dst, p, MRA_SRC_SHARES),
     };
     j.n_seq = j.starts ? j.lengths->ne[0] - 1 : j.k->ne[3];
     return j;
@@ -177,7 +184,10 @@ bool mra_job_of(
     j->q = dst->src[0];
     j->dst = dst;
     j->finest_only = p->flags & MRA_FLAG_FINEST_ONLY;
-    if (p->kind == MRA_KIND_ATTN && p->u.attn.frame == MRA_FRAME_SORTED) j->order = dst->src[4];
+    if (p->kind == MRA_KIND_ATTN && p->u.attn.frame == MRA_FRAME_SORTED) {
+        j->order = dst->src[4];
+        j->shares = mra_source(dst, p, MRA_SRC_SHARES);
+    }
     return true;
 }
 
@@ -226,9 +236,18 @@ static void lay_out_head(const struct mra_job * j, struct mra_attn_head * a, boo
     a->pack = p;
 }
 
+// In integers a head that uses all keys keeps them all: its K and V are laid out for lists of keys, as its neighbours'.
+struct mra_columns_plan mra_head_plan(
+    const struct mra_attn_node * a, const struct ggml_tensor * shares, int64_t head, int n_k) {
+    struct mra_columns_plan c = mra_attn_plan(a, n_k);
+    if (!shares || c.exact) return c;
+    c = mra_plan_share(c, ((const float *) shares->data)[head], n_k);
+    if (int8_of(a)) c.exact = false;
+    return c;
+}
+
 // the columns or sorted frame of a head of n_k > 0 keys; returns whether it is exact
-static bool plan_head(const struct mra_job * j, struct mra_attn_head * a) {
-    const struct mra_columns_plan c = mra_attn_plan(&j->attn, a->n_k);
+static bool plan_head(const struct mra_job * j, const struct mra_columns_plan c, struct mra_attn_head * a) {
     a->g = c.g;
     a->m1 = c.m1;
     a->m2 = c.m2;
@@ -263,9 +282,11 @@ struct mra_attn_head mra_job_head(const struct mra_job * j, int64_t s, int64_t h
     };
     if (q) a.q = mra_rows_of(q, first, j->q ? head : head_kv * (q->ne[2] / j->k->ne[2]), batch);
     *n_rows = n_q;
-    *exact = mra_attn_has_columns(&j->attn) && len.n_k > 0 ? plan_head(j, &a) : true;
-    if (j->order && (!*exact || a.n_k == 0)) mra_sorted_head(j, s, head, first, &a);
+    const bool has_plan = mra_attn_has_columns(&j->attn) && len.n_k > 0;
+    *exact = has_plan ? plan_head(j, mra_attn_plan(&j->attn, a.n_k), &a) : true;
     if (j->mem) lay_out_head(j, &a, *exact, j->starts ? first : s * j->k->ne[1], n_tokens, s, head_kv);
+    if (has_plan && j->shares) *exact = plan_head(j, mra_head_plan(&j->attn, j->shares, head, a.n_k), &a);
+    if (j->order && (!*exact || a.n_k == 0)) mra_sorted_head(j, s, head, first, &a);
     if (j->dst) {
         a.ld_out = j->dst->nb[2] / sizeof(float);
         a.out = mra_row(j->dst, head, first, batch);

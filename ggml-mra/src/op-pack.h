@@ -38,7 +38,8 @@ struct mra_job {
     const struct mra_int8_kernels * int8; // NULL: in floats
     bool starts, copy, finest_only;       // the pack node's flags
     struct mra_pack_layout layout;
-    const struct ggml_tensor * order; // the query_order node, NULL: not the sorted frame
+    const struct ggml_tensor * order;  // the query_order node, NULL: not the sorted frame
+    const struct ggml_tensor * shares; // of the heads, NULL: all alike
     char * mem;                       // the pack node's data, aligned; NULL in the query_order node
     int64_t n_seq;
 };
@@ -46,8 +47,8 @@ struct mra_job {
 // The node of the sorted frame that holds the order of the queries and what else is computed once per head; attn as
 // above.
 struct ggml_tensor * mra_query_order_new(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
-    struct ggml_tensor * v, struct ggml_tensor * lengths, bool starts, const struct mra_attn_node * attn, int64_t n_seq,
-    struct mra_error * err);
+    struct ggml_tensor * v, struct ggml_tensor * lengths, struct ggml_tensor * shares, bool starts,
+    const struct mra_attn_node * attn, int64_t n_seq, struct mra_error * err);
 // the job of query_order node dst
 struct mra_job mra_job_of_order(struct ggml_tensor * dst, const struct mra_node * p);
 // a->sorted and n_all of head `head` of sequence s, whose first query is query `first` of its batch
@@ -58,6 +59,9 @@ bool mra_job_of(
     struct mra_job * j, struct ggml_tensor * dst, const struct mra_node * p, int ith, struct ggml_tensor * again);
 // head `head` (of q; of k and v where q is NULL) of sequence s; *n_rows: output rows of the sequence, valid or not
 struct mra_attn_head mra_job_head(const struct mra_job * j, int64_t s, int64_t head, int64_t * n_rows, bool * exact);
+// what head `head` does with n_k > 0 keys; shares may be NULL
+struct mra_columns_plan mra_head_plan(
+    const struct mra_attn_node * a, const struct ggml_tensor * shares, int64_t head, int n_k);
 int mra_job_take(const struct mra_job * j); // next work item; the pack node sets the counter to 0
 void * mra_job_slot(const struct mra_job * j, int ith);
 

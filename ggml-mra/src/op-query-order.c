@@ -20,13 +20,14 @@ static size_t slot_size(const struct mra_attn_node * a, const struct ggml_tensor
 }
 
 struct ggml_tensor * mra_query_order_new(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
-    struct ggml_tensor * v, struct ggml_tensor * lengths, bool starts, const struct mra_attn_node * attn, int64_t n_seq,
-    struct mra_error * err) {
+    struct ggml_tensor * v, struct ggml_tensor * lengths, struct ggml_tensor * shares, bool starts,
+    const struct mra_attn_node * attn, int64_t n_seq, struct mra_error * err) {
     struct mra_node p = { .kind = MRA_KIND_QUERY_ORDER, .flags = starts ? MRA_FLAG_STARTS : 0 };
     p.u.attn = *attn;
     if (p.u.attn.slots > q->ne[2] * n_seq) p.u.attn.slots = (uint16_t) (q->ne[2] * n_seq); // a thread has whole heads
     const int64_t slots = (int64_t) (p.u.attn.slots * slot_size(attn, q, k, v, starts) + ALIGN);
-    const struct mra_sources src = { .fixed = { q, k, v }, .optional = { [MRA_SRC_LENGTHS] = lengths } };
+    const struct mra_sources src = { .fixed = { q, k, v }, 
+        .optional = { [MRA_SRC_LENGTHS] = lengths, [MRA_SRC_SHARES] = shares } };
     const int64_t ne[4] = { layout_of(q, k, n_seq).words + slots / (int64_t) sizeof(int32_t), 1, 1, 1 };
     return mra_node_new(ctx, GGML_TYPE_I32, ne, &src, p, err);
 }
@@ -44,7 +45,7 @@ struct ggml_tensor * ggml_mra_query_order(struct ggml_context * ctx, struct ggml
         .scale = scale > 0 ? scale : 1 / sqrtf((float) q->ne[0]),
         .max_len = (int32_t) k->ne[1], // m1 = m2 = 0: never exact, so that every sequence gets its order
     };
-    struct ggml_tensor * t = mra_query_order_new(ctx, q, k, v, lengths, false, &attn, q->ne[3], err);
+    struct ggml_tensor * t = mra_query_order_new(ctx, q, k, v, lengths, NULL, false, &attn, q->ne[3], err);
     if (!t) return NULL;
     const size_t word = sizeof(int32_t), row = q->ne[1] * word;
     return ggml_view_3d(

@@ -159,11 +159,13 @@ int mra_slots(int n_threads) {
     return n < 1 ? 1 : n > MAX_SLOTS ? MAX_SLOTS : (int) n;
 }
 
-static double columns_work(const struct mra_attn_params * p, int n_q, int n_k) {
+// share: of the head, NULL: none is given
+static double columns_work(const struct mra_attn_params * p, int n_q, int n_k, const float * share) {
     const bool sorted = p->frame == MRA_FRAME_SORTED;
     const int * m = p->counts;
-    const struct mra_columns_plan c = sorted ? mra_plan_sorted(p->budget, m[0], m[1], p->block, n_k)
-                                             : mra_plan_columns(p->budget, m[0], m[1], p->block, n_k);
+    struct mra_columns_plan c = sorted ? mra_plan_sorted(p->budget, m[0], m[1], p->block, n_k)
+                                       : mra_plan_columns(p->budget, m[0], m[1], p->block, n_k);
+    if (share) c = mra_plan_share(c, *share, n_k);
     if (c.exact) return 1;
     const double pairs = (double) n_q * n_k, n_b = (double) (mra_blocks(n_k, c.g));
     double rows = (double) (mra_blocks(n_q, MRA_QUERY_BLOCK)), order = 0, all = 0;
@@ -180,7 +182,7 @@ static double columns_work(const struct mra_attn_params * p, int n_q, int n_k) {
 double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k) {
     if (mra_check_params(p, NULL) != MRA_OK || n_q < 1 || n_k < 1 || n_q > INT32_MAX || n_k > INT32_MAX) return -1;
     if (p->frame == MRA_FRAME_EXACT) return 1;
-    if (p->frame == MRA_FRAME_COLUMNS || p->frame == MRA_FRAME_SORTED) return columns_work(p, (int) n_q, (int) n_k);
+    if (p->frame == MRA_FRAME_COLUMNS || p->frame == MRA_FRAME_SORTED) return columns_work(p, (int) n_q, (int) n_k, NULL);
     int64_t counts[MRA_MAX_LEVELS];
     mra_plan_square(p->sizes, p->counts, p->budget, p->rule, n_q, n_k, counts);
     double cells = (double) ((n_q + p->sizes[0] - 1) / p->sizes[0]) * ((n_k + p->sizes[0] - 1) / p->sizes[0]),
@@ -191,4 +193,13 @@ double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k)
         work += cells;
     }
     return fmin(work / ((double) n_q * n_k), 1 + 1.0 / (p->sizes[0] * p->sizes[0]));
+}
+
+double mra_attn_work_shares(
+    const struct mra_attn_params * p, int64_t n_q, int64_t n_k, const float * shares, int n_head) {
+    double work = mra_attn_work(p, n_q, n_k);
+    if (work < 0 || !shares || n_head < 1 || p->frame != MRA_FRAME_SORTED) return work;
+    work = 0;
+    for (int h = 0; h < n_head; h++) work += columns_work(p, (int) n_q, (int) n_k, &shares[h]);
+    return work / n_head;
 }

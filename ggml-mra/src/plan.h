@@ -182,6 +182,16 @@ MRA_INLINE struct mra_columns_plan mra_plan_sorted(float budget, int m1, int m2,
     return p;
 }
 
+// What `share` leaves of plan p for one head, the others having other shares: share times its kept keys. Where that and
+// the columns are no less work than all keys, it uses all of them. A share that is no number >= 0 counts as 1.
+MRA_INLINE struct mra_columns_plan mra_plan_share(struct mra_columns_plan p, float share, int n_k) {
+    const double m = rint(mra_mul(share >= 0 ? share : 1, p.m2)), columns = (double) p.m1 * p.g / MRA_QUERY_BLOCK;
+    if (p.exact) return p;
+    p.exact = p.m1 * p.g >= n_k && m + columns >= n_k;
+    p.m2 = p.exact || m > mra_min(p.m1 * p.g, n_k) ? mra_min(p.m1 * p.g, n_k) : (int) m;
+    return p;
+}
+
 // Of all sequences up to max_len, one of these two lengths (i = 0, 1) needs the most memory: a shorter sequence needs
 // no more than a longer one, except where the longer one's key blocks are wide. (Sorted: and up to 17 kept keys more,
 // where the longer one has one query block more that uses all keys.)
