@@ -14,8 +14,7 @@ show() { # the command without folders, then what it prints
 }
 python() { # with what the converter needs
     [ -f "$build/venv/ready" ] || "$root/.ci/step" "installing the converter's Python packages" "$build/venv.log" sh -ec "
-        python3 -m venv '$build/venv'
-        '$build/venv/bin/python' -m pip install --quiet --disable-pip-version-check -r '$root/convert/requirements.txt'
+        '$root/.ci/pip-install' '$build/venv' '$root/convert/requirements.txt'
         touch '$build/venv/ready'"
     "$build/venv/bin/python" "$@" > /dev/null
 }
