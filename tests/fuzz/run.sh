@@ -8,7 +8,7 @@ targets=${*:-gguf attn ops quantize bpe wordpiece unigram text input json npy co
 share=$((seconds / $(echo $targets | wc -w)))
 [ $share -gt 0 ] || { echo "run.sh: $seconds seconds are too few for: $targets" >&2; exit 2; }
 found=$build/fuzz/findings; mkdir -p "$found"
-python=python3; [ -x "$build/../build/venv/bin/python" ] && python=$build/../build/venv/bin/python
+python=$build/venv/bin/python; [ -x "$python" ] || python=python3 # with convert/requirements.txt
 export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=allocator_may_return_null=1
 bad=0
 for target in $targets; do
