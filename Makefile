@@ -9,7 +9,7 @@
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
 # make fuzz [T=300]      every fuzz target in turn, T seconds in all (clang; tests/fuzz)
 # make test-asan         the tests with the address sanitizer; also test-ubsan, test-tsan (long)
-# make soak [N=20000]    N documents through mra-embed and mra-server; memory and descriptors must stay flat (long)
+# make soak [N=20000]    N documents through mra-embed; memory and descriptors must stay flat (long)
 # make sbom              what is fetched, with versions, hashes and licences, as build/sbom.json (CycloneDX)
 # Compilers' output goes to build/*.log and is shown where it fails; V=1 shows all of it.
 # Everything that is missing is fetched: see .ci/setup and ggml-mra/cmake/find-ggml.cmake.
