@@ -8,6 +8,10 @@
 # make bench-peers      against PyTorch and llama.cpp on this machine; installs them into build/peers (several GB, long)
 # make mutants          seeded bugs that the tests must catch (long)
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
+# make fuzz [T=300]      every fuzz target in turn, T seconds in all (clang; tests/fuzz)
+# make test-asan         the tests with the address sanitizer; also test-ubsan, test-tsan (long)
+# make soak [N=20000]    N documents through mra-embed; memory and descriptors must stay flat (long)
+# make sbom              what is fetched, with versions, hashes and licences, as build/sbom.json (CycloneDX)
 # Compilers' output goes to build/*.log and is shown where it fails; V=1 shows all of it.
 # Everything that is missing is fetched: see .ci/setup and ggml-mra/cmake/find-ggml.cmake.
 
@@ -78,6 +82,27 @@ mutants: build
 test-newer-ggml: setup
 	.ci/newer-ggml
 
+T ?= 300
+fuzz:
+	@.ci/setup fuzz
+	@mkdir -p build-fuzz
+	@[ -f build-fuzz/CMakeCache.txt ] || .ci/step "configuring" build-fuzz/configure.log env CC=clang-14 CXX=clang++-14 cmake -S . -B build-fuzz -DCMAKE_BUILD_TYPE=None \
+	    -DCMAKE_C_FLAGS=-O1 -DCMAKE_CXX_FLAGS=-O1 -DGGML_MRA_KERNEL_OPT=-O1 "-DGGML_MRA_SANITIZE=fuzzer;address;undefined"
+	@.ci/step "compiling the fuzz targets" build-fuzz/build.log cmake --build build-fuzz -j $(JOBS) --target mra-fuzzers
+	@.ci/pip-install build-fuzz/venv convert/requirements.txt
+	@tests/fuzz/run.sh build-fuzz $(T)
+
+test-asan test-ubsan test-tsan: setup
+	@tests/sanitize.sh $(@:test-%=%) $(JOBS)
+
+N ?= 20000
+soak: programs
+	@tests/soak.sh $(BUILD) $(N)
+
+sbom:
+	@mkdir -p $(BUILD)
+	@python3 .ci/sbom.py > $(BUILD)/sbom.json && echo $(BUILD)/sbom.json
+
 install: programs
 	@.ci/step "installing into $(DESTDIR)$(abspath $(PREFIX))" $(BUILD)/install.log cmake --install $(BUILD) --prefix $(abspath $(PREFIX))
 
@@ -85,6 +110,7 @@ uninstall:
 	@cmake -DMANIFEST=$(BUILD)/install_manifest.txt -DPREFIX=$(abspath $(PREFIX)) -P ggml-mra/cmake/uninstall.cmake
 
 clean:
-	rm -rf $(BUILD) build-newer-ggml
+	rm -rf $(BUILD) build-newer-ggml build-fuzz build-asan build-ubsan build-tsan
 
-.PHONY: all setup configure dependencies build programs test demo bench bench-peers eval figures mutants test-newer-ggml install uninstall clean
+.PHONY: all setup configure dependencies build programs test demo bench bench-peers eval figures mutants test-newer-ggml
+.PHONY: fuzz test-asan test-ubsan test-tsan soak sbom install uninstall clean

@@ -52,7 +52,7 @@ cat "$work"/*.log | awk '
 
 # kernel arch tensor-core-instructions asynchronous-copies; the toolkit may lack the disassembler, PyPI has it
 find_tools() { PATH="$(dirname "$nvcc"):$work/tools/nvidia/cu13/bin:$work/tools/nvidia/cuda_cuobjdump/bin:$PATH"; command -v cuobjdump >/dev/null && command -v nvdisasm >/dev/null; }
-find_tools || { python3 -m pip install --quiet --disable-pip-version-check --target "$work/tools" nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm >"$work/pip.log" 2>&1; find_tools; } && sass=1 || {
+find_tools || { python3 -m pip install --quiet --disable-pip-version-check --require-hashes --target "$work/tools" -r "$(dirname "$0")/cuda-tools.txt" >"$work/pip.log" 2>&1; find_tools; } && sass=1 || {
     sass=0; echo "machine code is not looked at: there is no cuobjdump, and pip did not get it"; }
 : >"$work/code"
 [ $sass = 1 ] && ls "$work"/*.o | xargs -P 2 -I{} sh -c "PATH='$PATH' cuobjdump -sass {} >{}.sass" && cat "$work"/*.sass | awk '

@@ -36,7 +36,7 @@ foreach(name embed rerank fill-mask tokenize calibrate quantize)
     set_target_properties(mra-${name}-inject PROPERTIES LINKER_LANGUAGE CXX)
 endforeach()
 
-foreach(part memory injected files resume kills)
+foreach(part memory injected numbers files resume kills)
     add_test(NAME faults-${part} COMMAND ${CMAKE_CURRENT_LIST_DIR}/test-faults.sh ${part} ${CMAKE_RUNTIME_OUTPUT_DIRECTORY} ${CMAKE_CURRENT_LIST_DIR}/golden
         ${CMAKE_CURRENT_BINARY_DIR}/faults-${part} $<TARGET_FILE:program-check>)
     set_tests_properties(faults-${part} PROPERTIES TIMEOUT 300)

@@ -236,6 +236,18 @@ static int extend(const char * in, const char * out, int n) {
     return 0;
 }
 
+// value `at` of an F32 tensor, or all where it is -1, gets these bits
+static int set_values(const char * in, const char * out, const char * name, long at, const char * bits) {
+    struct gguf_edit e = gguf_edit_open(in);
+    struct ggml_tensor * t = gguf_edit_find(&e, name);
+    const uint32_t value = (uint32_t) strtoul(bits, NULL, 16);
+    if (t->type != GGML_TYPE_F32 || at >= ggml_nelements(t)) DIE(name);
+    for (long i = at < 0 ? 0 : at; i < (at < 0 ? ggml_nelements(t) : at + 1); i++) ((uint32_t *) t->data)[i] = value;
+    gguf_edit_write(&e, out);
+    gguf_edit_free(&e);
+    return 0;
+}
+
 static int set_key(const char * in, const char * out, const char * key, const char * text) {
     struct gguf_edit e = gguf_edit_open(in);
     gguf_set_val_str(e.kv, key, text);
@@ -305,6 +317,7 @@ int main(int argc, char ** argv) {
     if (argc == 4 && strcmp(what, "texts") == 0) return print_texts(argv[2], argv[3]);
     if (argc == 5 && strcmp(what, "ids") == 0) return check_ids(argv[2], argv[3], argv[4]);
     if (argc == 5 && strcmp(what, "imatrix") == 0) return check_imatrix(argv[2], argv[3], argv[4]);
+    if (argc == 7 && strcmp(what, "values") == 0) return set_values(argv[2], argv[3], argv[4], atol(argv[5]), argv[6]);
     if (argc == 5 && strcmp(what, "extend") == 0) return extend(argv[2], argv[3], atoi(argv[4]));
     if (argc == 6 && strcmp(what, "key") == 0) return set_key(argv[2], argv[3], argv[4], argv[5]);
     if (argc > 2 && strcmp(what, "pty") == 0) return on_pty(argv + 2);

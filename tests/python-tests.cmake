@@ -4,9 +4,9 @@ find_package(Python3 3.10 COMPONENTS Interpreter)
 if (Python3_FOUND)
     set(venv ${CMAKE_BINARY_DIR}/venv) # make demo uses it too
     add_test(NAME python-environment
-        COMMAND sh -c "test -x '${venv}/bin/python' || '${Python3_EXECUTABLE}' -m venv '${venv}' && '${venv}/bin/python' -m pip install --quiet --disable-pip-version-check -r '${PROJECT_SOURCE_DIR}/convert/requirements.txt'")
+        COMMAND ${PROJECT_SOURCE_DIR}/.ci/pip-install ${venv} ${PROJECT_SOURCE_DIR}/convert/requirements.txt)
     set_tests_properties(python-environment PROPERTIES FIXTURES_SETUP python TIMEOUT 600)
-    foreach(name convert convert_vocab convert_errors fetch peers reference)
+    foreach(name convert convert_vocab convert_errors fetch peers reference supply)
         add_test(NAME python-${name} COMMAND ${venv}/bin/python -B ${PROJECT_SOURCE_DIR}/tests/test_${name}.py)
         set_tests_properties(python-${name} PROPERTIES FIXTURES_REQUIRED python TIMEOUT 300)
     endforeach()

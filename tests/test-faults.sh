@@ -1,6 +1,6 @@
 #!/bin/sh
 # The programs where the machine fails them: memory that is not there, files that change, kills.
-# usage: test-faults.sh PART BIN GOLDEN WORK CHECK   PART: memory, injected, files, resume, kills. MRA_TEST_KILLS: how many (20)
+# usage: test-faults.sh PART BIN GOLDEN WORK CHECK   PART: memory, injected, numbers, files, resume, kills. MRA_TEST_KILLS: how many (20)
 . "$(dirname "$0")/program-helpers.sh"
 
 memory() {
@@ -54,6 +54,23 @@ injected() {
     fails "$bin/mra-tokenize-inject" -m "$models/mra.gguf" -f in.csv --json
     fails "$bin/mra-calibrate-inject" -t 1 -m "$models/bert.gguf" -f in.jsonl -o x.imatrix
     fails "$bin/mra-quantize-inject" -q -t 1 "$models/bert.gguf" x.gguf q8_0
+}
+
+# a model whose numbers are NaN or overflow: no embedding of it looks like one, whatever the attention; the record is reported
+numbers() {
+    words 300 | tr '\n' ' ' >doc.txt; "$check" extend "$models/bert.gguf" long.gguf 1500 || exit 1
+    reported() { run 3 embed_with "$@" -f doc.txt --truncate right --pooling cls; says err "line 1: the model's result is not a finite number"; expect "an embedding of NaN: $*" [ ! -s out ]; }
+    attentions() { # MODEL: cls alone sees the tokens through attention
+        reported "$1" --attn exact; for frame in columns sorted mra2 mra2s 64,16,4,1; do reported "$1" --attn mra --frame $frame --budget 1/8; done
+    }
+    for bits in 7fc00000 7fc00001 ffc00155; do "$check" values long.gguf nan.gguf blk.0.attn_k.bias -1 $bits; attentions nan.gguf; done
+    "$check" values long.gguf one.gguf position_embd.weight $((300 * 64 + 5)) 7fc00001; attentions one.gguf # one token of many
+    "$check" values long.gguf half.gguf blk.0.attn_q.bias -1 60ad78ec; "$check" values half.gguf huge.gguf blk.0.attn_k.bias -1 60ad78ec; attentions huge.gguf # 1e20
+    "$check" values "$models/mra-sparse.gguf" sparse.gguf blk.0.attn_k.bias 3 7fc00001; reported sparse.gguf
+    for p in classify fill-mask; do
+        "$check" values "$models/roberta.gguf" nan.gguf blk.0.attn_k.bias -1 7fc00001
+        run 3 "$bin/mra-$p" -t 1 -m nan.gguf "a <mask>"; says err "the model's result is not a finite number"
+    done
 }
 
 # waits, at most 20 s, until FILE has something in it

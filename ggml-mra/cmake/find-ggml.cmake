@@ -22,14 +22,24 @@ function(ggml_mra_fetch OUT)
     file(GLOB tree ${dir}/ggml_python-${GGML_MRA_SDIST_VER}/vendor/ggml/CMakeLists.txt)
     if (NOT tree)
         find_package(Python3 REQUIRED COMPONENTS Interpreter)
-        message(STATUS "ggml-mra: fetching ${GGML_MRA_SDIST_NAME} ${GGML_MRA_SDIST_VER}")
-        execute_process(
-            COMMAND ${Python3_EXECUTABLE} -m pip download --quiet --disable-pip-version-check --no-deps
-                    --no-binary ${GGML_MRA_SDIST_NAME} -d ${dir}/sdist ${GGML_MRA_SDIST_NAME}==${GGML_MRA_SDIST_VER}
-            RESULT_VARIABLE rc OUTPUT_VARIABLE log ERROR_VARIABLE log)
+        if (DEFINED ENV{MRA_OFFLINE}) # a folder of .ci/prepare-offline
+            message(STATUS "ggml-mra: ${GGML_MRA_SDIST_NAME} ${GGML_MRA_SDIST_VER} from $ENV{MRA_OFFLINE}")
+            set(rc 0)
+            set(log "It is not in the folder $ENV{MRA_OFFLINE} (MRA_OFFLINE).")
+            file(GLOB sdist $ENV{MRA_OFFLINE}/ggml_python-${GGML_MRA_SDIST_VER}.tar.gz)
+            if (sdist)
+                file(COPY ${sdist} DESTINATION ${dir}/sdist)
+            endif()
+        else()
+            message(STATUS "ggml-mra: fetching ${GGML_MRA_SDIST_NAME} ${GGML_MRA_SDIST_VER}")
+            execute_process(
+                COMMAND ${Python3_EXECUTABLE} -m pip download --quiet --disable-pip-version-check --no-deps
+                        --no-binary ${GGML_MRA_SDIST_NAME} -d ${dir}/sdist ${GGML_MRA_SDIST_NAME}==${GGML_MRA_SDIST_VER}
+                RESULT_VARIABLE rc OUTPUT_VARIABLE log ERROR_VARIABLE log)
+        endif()
         file(GLOB sdist ${dir}/sdist/ggml_python-${GGML_MRA_SDIST_VER}.tar.gz)
         if (rc OR NOT sdist)
-            message(FATAL_ERROR "ggml-mra: pip could not fetch ${GGML_MRA_SDIST_NAME}==${GGML_MRA_SDIST_VER}.\n${log}\n"
+            message(FATAL_ERROR "ggml-mra: could not get ${GGML_MRA_SDIST_NAME}==${GGML_MRA_SDIST_VER}.\n${log}\n"
                 "Install ggml, or give its source tree: -DGGML_MRA_GGML_DIR=<path>")
         endif()
         file(SHA256 ${sdist} sum)

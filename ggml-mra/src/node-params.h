@@ -48,7 +48,7 @@ enum mra_source {
 enum mra_flag {
     MRA_FLAG_STARTS = 1 << 0,      // attn, pack, query_order: the lengths tensor holds the starts of packed sequences
     MRA_FLAG_KEYS = 1 << 1,        // pool: x are keys, so that key lengths count
-    MRA_FLAG_FINEST_ONLY = 1 << 2, // attn: what is not refined is dropped (MRA-2-s)
+    MRA_FLAG_FINEST_ONLY = 1 << 2, // attn, coarse_state: what is not refined is dropped (MRA-2-s)
     MRA_FLAG_COPY = 1 << 3,        // pack: rows of k and v are copied
 };
 

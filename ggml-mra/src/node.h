@@ -114,3 +114,9 @@ int mra_slots(int n_threads); // threads that may take part
 struct ggml_tensor * mra_topk_blocks_new(struct ggml_context * ctx, struct ggml_tensor * scores,
     struct ggml_tensor * parents, struct ggml_tensor * lengths, const struct mra_level * level, int64_t cap,
     struct mra_topk_blocks_node p, int n_threads, struct mra_error * err);
+
+// For a frame that drops what is not refined: the state of coarse_state with nothing in it, but NaN in rows that drop a
+// score of NaN or +inf, so that these are not lost. v: any of the keys' values; only its shape counts.
+struct ggml_tensor * mra_dropped_state_new(struct ggml_context * ctx, struct ggml_tensor * scores,
+    struct ggml_tensor * parents, struct ggml_tensor * refined, struct ggml_tensor * v, struct ggml_tensor * state,
+    struct ggml_tensor * lengths, const struct mra_level * level, struct mra_error * err);

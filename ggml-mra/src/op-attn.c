@@ -105,13 +105,13 @@ static bool refine(struct ggml_context * ctx, struct ggml_tensor * q, struct ggm
     const int64_t cap = a->rule == MRA_RULE_ROW ? counts[i] * mra_blocks(q->ne[1], s) : counts[i];
     struct ggml_tensor * list = mra_topk_blocks_new(ctx, scores, ls->list, lengths, &l, cap, topk, a->n_threads, err);
     if (!list) return false;
-    if (!a->finest_only) {
+    if (a->finest_only) ls->state = mra_dropped_state_new(ctx, scores, ls->list, list, v, ls->state, lengths, &l, err);
+    else {
         struct ggml_tensor * vp = ggml_mra_pool(ctx, v, lengths, s, MRA_POOL_MEAN, true, err);
         ls->state = vp ? ggml_mra_coarse_state(ctx, scores, ls->list, list, vp, ls->state, lengths, l, err) : NULL;
-        if (!ls->state) return false;
     }
     ls->list = list;
-    return true;
+    return ls->state != NULL;
 }
 
 static struct ggml_tensor * square(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,

@@ -24,40 +24,79 @@ static enum mra_status check(const struct ggml_tensor * scores, const struct ggm
     return mra_check_shape("state", state, v->ne[0] + 2, mra_blocks(l->n_q, l->parent_h), n_head, n_batch, err);
 }
 
+static struct ggml_tensor * node_new(struct ggml_context * ctx, struct ggml_tensor * scores,
+    struct ggml_tensor * parents, struct ggml_tensor * refined, struct ggml_tensor * v, struct ggml_tensor * state,
+    struct ggml_tensor * lengths, const struct mra_level * level, uint8_t flags, struct mra_error * err) {
+    struct mra_node p = { .kind = MRA_KIND_COARSE_STATE, .flags = flags };
+    p.u.coarse_state.level = mra_cell_level_of(level);
+    const struct mra_sources src = { .fixed = { scores, refined, v },
+        .optional = { [MRA_SRC_PARENTS] = parents, [MRA_SRC_STATE] = state, [MRA_SRC_LENGTHS] = lengths } };
+    const int64_t ne[4] = { v->ne[0] + 2, mra_blocks(level->n_q, level->h), scores->ne[2], scores->ne[3] };
+    return mra_node_new(ctx, GGML_TYPE_F32, ne, &src, p, err);
+}
+
 struct ggml_tensor * ggml_mra_coarse_state(struct ggml_context * ctx, struct ggml_tensor * scores,
     struct ggml_tensor * parents, struct ggml_tensor * refined, struct ggml_tensor * v, struct ggml_tensor * state,
     struct ggml_tensor * lengths, struct mra_level level, struct mra_error * err) {
     if (check(scores, parents, refined, v, state, lengths, &level, err)) return NULL;
-    struct mra_node p = { .kind = MRA_KIND_COARSE_STATE };
-    p.u.coarse_state.level = mra_cell_level_of(&level);
-    const struct mra_sources src = { .fixed = { scores, refined, v },
-        .optional = { [MRA_SRC_PARENTS] = parents, [MRA_SRC_STATE] = state, [MRA_SRC_LENGTHS] = lengths } };
-    const int64_t ne[4] = { v->ne[0] + 2, mra_blocks(level.n_q, level.h), scores->ne[2], scores->ne[3] };
-    return mra_node_new(ctx, GGML_TYPE_F32, ne, &src, p, err);
+    return node_new(ctx, scores, parents, refined, v, state, lengths, &level, 0, err);
 }
 
-// Adds the cells of a row, but for refined[n_refined], to the state o[dv], max, sum. g: keys of a cell; v: mean values
-// of the key blocks, ldv floats apart.
-static void coarse_row(float * o, int dv, const struct mra_cell_row * row, const int32_t * refined, int n_refined,
-    const float * v, size_t ldv, int g, int n_k) {
+struct ggml_tensor * mra_dropped_state_new(struct ggml_context * ctx, struct ggml_tensor * scores,
+    struct ggml_tensor * parents, struct ggml_tensor * refined, struct ggml_tensor * v, struct ggml_tensor * state,
+    struct ggml_tensor * lengths, const struct mra_level * level, struct mra_error * err) {
+    return node_new(ctx, scores, parents, refined, v, state, lengths, level, MRA_FLAG_FINEST_ONLY, err);
+}
+
+// The cells of a row that are not refined, one after the other. {.row, .refined, .n_refined}: before the first.
+struct unrefined {
+    const struct mra_cell_row * row;
+    const int32_t * refined; // [n_refined] columns, ascending
+    int n_refined;
+    int n_passed; // of refined
+    int e, i;     // the next run of the row, the next cell of the current one
+    struct mra_cell_run run;
+};
+
+static bool next_unrefined(struct unrefined * u, int * col, float * score) {
+    for (;;) {
+        if (u->i == u->run.n) { // the next run, which may be empty
+            do {
+                if (u->e == u->row->n_run) return false;
+            } while (!mra_cell_run_at(u->row, u->e++, &u->run));
+            u->i = 0;
+            continue;
+        }
+        *col = u->run.first + u->i;
+        *score = u->run.scores[u->i++];
+        while (u->n_passed < u->n_refined && u->refined[u->n_passed] < *col) u->n_passed++;
+        if (u->n_passed == u->n_refined || u->refined[u->n_passed] != *col) return true;
+    }
+}
+
+// Cells count for nothing where they are dropped, but not if one has a score of NaN or +inf: the row is then NaN.
+static void dropped_row(float * o, int dv, struct unrefined u) {
+    int col;
+    float score;
+    while (next_unrefined(&u, &col, &score)) {
+        if (score < INFINITY) continue;
+        for (int c = 0; c < dv + 2; c++) o[c] = NAN;
+        return;
+    }
+}
+
+// Adds cells of a row to the state o[dv], max, sum. g: keys of a cell; v: mean values of the key blocks, ldv floats
+// apart.
+static void coarse_row(float * o, int dv, struct unrefined u, const float * v, size_t ldv, int g, int n_k) {
     enum { N = 256 }; // cells at a time
     float s[N], w[N];
     int32_t y[N];
-    int n = 0, done = 0;
-    struct mra_cell_run r;
-    for (int e = 0; e < row->n_run; e++) {
-        if (!mra_cell_run_at(row, e, &r)) continue;
-        for (int i = 0; i < r.n; i++) {
-            const int col = r.first + i;
-            while (done < n_refined && refined[done] < col) done++;
-            if (done < n_refined && refined[done] == col) continue;
-            s[n] = r.scores[i];
-            w[n] = (float) mra_min(g, n_k - col * g);
-            y[n] = col;
-            if (++n == N) {
-                mra_kernels_get()->coarse_state(o, o + dv, o + dv + 1, s, w, y, n, v, ldv, dv);
-                n = 0;
-            }
+    int n = 0;
+    while (next_unrefined(&u, &y[n], &s[n])) {
+        w[n] = (float) mra_min(g, n_k - y[n] * g);
+        if (++n == N) {
+            mra_kernels_get()->coarse_state(o, o + dv, o + dv + 1, s, w, y, n, v, ldv, dv);
+            n = 0;
         }
     }
     if (n) mra_kernels_get()->coarse_state(o, o + dv, o + dv + 1, s, w, y, n, v, ldv, dv);
@@ -85,7 +124,12 @@ void mra_compute_coarse_state(struct ggml_tensor * dst, const struct mra_node * 
         const struct mra_cell_span taken = mra_list_row(&to, x);
         const struct mra_cell_row row = mra_cell_row_of(
             l, &from, x, len, mra_row(scores, 0, h, b), (int64_t) (scores->nb[1] / sizeof(float)));
-        coarse_row(o, dv, &row, mra_list_columns(&to) + taken.first, taken.end - taken.first,
-            mra_row(v, 0, h / (scores->ne[2] / v->ne[2]), b), v->nb[1] / sizeof(float), l->g, len.n_k);
+        const struct unrefined cells = {
+            .row = &row, .refined = mra_list_columns(&to) + taken.first, .n_refined = taken.end - taken.first
+        };
+        if (p->flags & MRA_FLAG_FINEST_ONLY) dropped_row(o, dv, cells);
+        else
+            coarse_row(o, dv, cells, mra_row(v, 0, h / (scores->ne[2] / v->ne[2]), b), v->nb[1] / sizeof(float), l->g,
+                len.n_k);
     }
 }

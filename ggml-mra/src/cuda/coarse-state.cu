@@ -13,6 +13,7 @@ struct coarse_args {
     int heads_per_kv; // heads of scores per head of v
     int per_row;      // threads that share a row of v, 4 channels each; a power of two
     bool aligned;
+    bool dropped; // cells count for nothing
 };
 
 // is col among id[0..n), ascending?
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(THREADS) coarse_kernel(const struct coarse_arg
         sum = s[a.dv + 1];
         if (team == 0 && c < a.dv) o = load4(s + c, false);
     }
-    for (int t0 = 0; t0 < r.cells.n; t0 += THREADS) {
+    for (int t0 = a.dropped ? r.cells.n : 0; t0 < r.cells.n; t0 += THREADS) {
         float s;
         const int col = unrefined_cell(r, t0 + threadIdx.x, &s);
         const float top = mra_warp_max(s);
@@ -159,6 +160,7 @@ int mra_cuda_coarse_state(
     a.n_head = (int) scores.ne[2];
     a.heads_per_kv = (int) (scores.ne[2] / v.ne[2]);
     a.aligned = aligned16(v);
+    a.dropped = p->flags & MRA_FLAG_FINEST_ONLY;
     a.per_row = 1;
     while (a.per_row * 4 < a.dv) a.per_row *= 2;
     return MRA_LAUNCH(coarse_kernel, (unsigned) (dst.ne[1] * dst.ne[2] * dst.ne[3]), THREADS, 0, stream, a);

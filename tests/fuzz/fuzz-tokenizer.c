@@ -1,6 +1,6 @@
-// libFuzzer target: a vocabulary and a text from arbitrary bytes. Everything may be refused; what is produced must be
-// in range.
-//     clang -fsanitize=fuzzer,address,undefined ... fuzz-tokenizer.c && ./fuzz-tokenizer -max_total_time=60
+// A vocabulary of FUZZ_KIND, its settings and a text from arbitrary bytes. Everything may be refused; what is produced
+// must be in range.
+#include "fuzz.h"
 #include "mra-tokenizer.h"
 
 #include <stdlib.h>
@@ -8,18 +8,7 @@
 
 #define MAX_ITEMS 64
 
-struct reader {
-    const uint8_t * p;
-    size_t n;
-};
-
-static uint8_t take(struct reader * r) {
-    if (!r->n) { return 0; }
-    r->n--;
-    return *r->p++;
-}
-
-static struct mra_str take_str(struct reader * r) {
+static struct mra_str take_str(struct choices * r) {
     size_t n = take(r) % 16;
     n = n < r->n ? n : r->n;
 
@@ -27,10 +16,6 @@ static struct mra_str take_str(struct reader * r) {
     r->p += n;
     r->n -= n;
     return s;
-}
-
-static void require(bool ok) {
-    if (!ok) { abort(); }
 }
 
 static void run(const struct mra_tokenizer * tok, const char * text, size_t n, unsigned flags) {
@@ -55,7 +40,7 @@ static void run(const struct mra_tokenizer * tok, const char * text, size_t n, u
 
 #define MAX_SMALL 8
 
-static size_t take_numbers(struct reader * r, int32_t * to, int32_t low) {
+static size_t take_numbers(struct choices * r, int32_t * to, int32_t low) {
     const size_t n = take(r) % MAX_SMALL;
 
     for (size_t i = 0; i < n; i++) { to[i] = low + take(r) % 64; }
@@ -68,7 +53,7 @@ struct settings_data {
     struct mra_added added[MAX_SMALL];
 };
 
-static struct mra_settings take_settings(struct reader * r, struct settings_data * d) {
+static struct mra_settings take_settings(struct choices * r, struct settings_data * d) {
     struct mra_settings s = { .normalize = d->normalize, .split = d->split, .added = d->added };
     struct mra_template * const templates[] = { &s.single, &s.pair };
 
@@ -89,12 +74,12 @@ static struct mra_settings take_settings(struct reader * r, struct settings_data
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
-    struct reader r = { data, size };
+    struct choices r = { data, size };
     struct mra_str tokens[MAX_ITEMS], merges[MAX_ITEMS];
     int32_t types[MAX_ITEMS];
     float scores[MAX_ITEMS];
     const uint8_t bits = take(&r);
-    struct mra_vocab v = mra_vocab_init((enum mra_vocab_kind)(take(&r) % 3));
+    struct mra_vocab v = mra_vocab_init(FUZZ_KIND);
     int32_t * const ids[] = { &v.bos, &v.eos, &v.unk, &v.sep, &v.pad, &v.mask, &v.cls };
 
     v.add_bos = bits & 1, v.add_eos = bits & 2, v.add_space_prefix = bits & 4, v.remove_extra_whitespaces = bits & 8;
