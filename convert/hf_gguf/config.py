@@ -9,7 +9,7 @@ from .families import FAMILIES, REFUSED, Family
 from .positions import Positions, read_positions
 from .reader import Reader
 
-HEADS = {"Model": "none", "ForMaskedLM": "mlm", "ForSequenceClassification": "classifier"}
+HEADS = {"Model": "none", "ForMaskedLM": "mlm", "ForSequenceClassification": "classifier", "ForTokenClassification": "tags"}
 MODEL_TYPES = {family.name: f"{name}Model" for name, family in FAMILIES.items()}
 MODEL_TYPES.update({"nomic_bert": "NomicBertModel", "jina_embeddings_v3": "JinaEmbeddingsV3Model"})
 
@@ -44,6 +44,7 @@ class Config:
     labels: list = field(default_factory=list)
     problem_type: str = ""
     classifier_activation: str = "tanh"
+    classifier_pooling: str = "cls"    # what the classifier sees: cls, mean; late: all tokens, and the mean of the logits counts
     mlm_activation: str = "gelu"
     mra: dict = field(default_factory=dict)
 
@@ -94,15 +95,24 @@ def read_config(folder: Path) -> Config:
         config.attn_bias, config.mlp_bias = r.get("attention_bias") is True, r.get("mlp_bias") is True
         config.norm_bias = r.get("norm_bias") is True
     _head_activations(r, config)
-    if head == "classifier":
-        pooling = r.get("classifier_pooling", default="late" if family.name == "eurobert" else "cls")
-        if family.name in ("modernbert", "eurobert") and pooling not in ("cls", "bos"):  # the first token is what the runtime's classifier sees
-            r.fail(f"classifier_pooling {shown(pooling)} is not supported")
+    if head in ("classifier", "tags"):
         config.labels = _labels(r)
+    if head == "classifier":
+        config.classifier_pooling = _classifier_pooling(r, family.name)
         config.problem_type = _problem_type(r, len(config.labels))
     if family.name == "mra":
         config.mra = _mra_settings(r, r.int("max_position_embeddings"))
     return config
+
+
+def _classifier_pooling(r: Reader, family: str) -> str:
+    known = {"modernbert": ("cls", "mean"), "eurobert": ("late", "bos", "mean")}.get(family)
+    if known is None:
+        return "cls"
+    pooling = r.get("classifier_pooling", default=known[0])
+    if pooling not in known:
+        r.fail(f"classifier_pooling {shown(pooling)} is not supported")
+    return "cls" if pooling == "bos" else pooling
 
 
 def _eps(r: Reader, family: str) -> float:

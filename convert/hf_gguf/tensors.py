@@ -96,6 +96,8 @@ def map_tensors(checkpoint: dict[str, Tensor], config: Config, where: str, n_ctx
         _mlm_head(m, spelling, prefix)
     if config.head == "classifier":
         _classifier(m, spelling, prefix)
+    elif config.head == "tags":
+        _tags(m, spelling)
     return m.outputs
 
 
@@ -135,7 +137,7 @@ def _mlm_head(m: Mapper, spelling: Spelling, prefix: str) -> None:
     dense_, norm_, bias, decoder = spelling.mlm
     if c.head != "mlm" and not m.find(f"{dense_ or decoder}.weight"):
         return
-    if c.head == "classifier" and spelling.cls[:1] == spelling.mlm[:1]:
+    if c.head in ("classifier", "tags") and spelling.cls[:1] == spelling.mlm[:1]:
         return  # the classifier's own
     if dense_:
         m.part("", dense("mlm.dense", dense_, "n_embd", "n_embd", OPTIONAL if c.of.arch == "modern-bert" else ALWAYS), "")
@@ -164,3 +166,14 @@ def _classifier(m: Mapper, spelling: Spelling, prefix: str) -> None:
         m.part("", norm("cls.norm", norm_, spelling.norm_bias), "")
     m.take("cls.output.weight", f"{out}.weight", (len(c.labels), c.n_embd))
     m.take("cls.output.bias", f"{out}.bias", (len(c.labels),))
+
+
+def _tags(m: Mapper, spelling: Spelling) -> None:
+    """The classifier of tokens: one dense layer in all families, behind ModernBERT's head."""
+    c = m.config
+    if c.of.arch == "modern-bert":
+        dense_, norm_, _ = spelling.cls
+        m.part("", dense("tag", dense_, "n_embd", "n_embd", OPTIONAL), "")
+        m.part("", norm("tag.norm", norm_, spelling.norm_bias), "")
+    m.take("tag.output.weight", "classifier.weight", (len(c.labels), c.n_embd))
+    m.take("tag.output.bias", "classifier.bias", (len(c.labels),))

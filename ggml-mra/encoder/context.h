@@ -36,6 +36,8 @@ struct mra_context {
     int n_errors; // sequences of the last mra_encode, 0: not measured
     float * out;  // result
     size_t out_cap;
+    float * later; // result of a head that is computed of pooled rows
+    size_t later_cap;
 };
 
 // how many threads the next graph gets; before it is built
