@@ -42,7 +42,7 @@ def build_metadata(config: Config, vocab: Vocab, embedding: Embedding | None, na
         f"{arch}.feed_forward_length": U32(config.n_ff),
         f"{arch}.vocab_size": U32(config.n_vocab),
         f"{arch}.attention.head_count": U32(config.n_head),
-        f"{arch}.attention.layer_norm_{'rms_' if arch == 'eurobert' else ''}epsilon": config.eps,
+        f"{arch}.attention.layer_norm_{'rms_' if arch in ('eurobert', 'neo-bert') else ''}epsilon": config.eps,
         f"{arch}.attention.causal": False,
     }
     if config.n_head_kv != config.n_head:

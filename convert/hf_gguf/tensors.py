@@ -69,7 +69,10 @@ class Mapper:
             tensor = self.checked(f"{name}.{kind}", (sum(rows), *shape))
             first = 0
             for to, n in zip(part.names, rows):
-                load = tensor.read if len(rows) == 1 else lambda t=tensor, a=first, b=first + n: t.read()[a:b]
+                if part.by_head:
+                    load = lambda t=tensor, i=part.names.index(to): t.read().reshape(c.n_head, len(rows), -1, *shape)[:, i].reshape(-1, *shape)
+                else:
+                    load = tensor.read if len(rows) == 1 else lambda t=tensor, a=first, b=first + n: t.read()[a:b]
                 self.outputs.append(Output(f"{prefix}{to}.{kind}", (n, *shape), load))
                 first += n
 
@@ -105,7 +108,7 @@ def _spelling(m: Mapper) -> tuple:
     """The spelling of the family that the checkpoint has, and what stands before its names: `roberta.`, `model.` or nothing."""
     tails = {s.token for s in m.config.of.spellings}
     found = [(s, name[:-len(s.token)]) for s in m.config.of.spellings for name in m.checkpoint if name == s.token or name.endswith("." + s.token)]
-    fits = [(s, p) for s, p in found if any(name.startswith(p + s.layer.format(0)) for name in m.checkpoint)] or found[:1]
+    fits = [(s, p) for s, p in found if any(name.startswith(p + s.layer.format(0) + s.mark) for name in m.checkpoint)] or found[:1]
     if len(fits) != 1 or len({p for _, p in found}) > 1:
         raise ConvertError(f"{m.where}: {'missing tensor' if not found else 'more than one'} {' or '.join(sorted(tails))}")
     return fits[0]
@@ -135,7 +138,8 @@ def _mlm_head(m: Mapper, spelling: Spelling, prefix: str) -> None:
             raise ConvertError(f"{m.where}: the masked-language-model head of {c.architecture} is not supported")
         return
     dense_, norm_, bias, decoder = spelling.mlm
-    if c.head != "mlm" and not m.find(f"{dense_ or decoder}.weight"):
+    promised = c.head == "mlm" and c.family != "jina-v2"     # whose folders name the class and have no head
+    if not promised and not m.find(f"{dense_ or decoder}.weight"):
         return
     if c.head in ("classifier", "tags") and spelling.cls[:1] == spelling.mlm[:1]:
         return  # the classifier's own
@@ -144,7 +148,7 @@ def _mlm_head(m: Mapper, spelling: Spelling, prefix: str) -> None:
         m.part("", norm("mlm.norm", norm_, spelling.norm_bias), "")
     # the decoder's own bias is what is added; where it is tied to the other one it may be left out
     source = bias if c.tied and not m.find(f"{decoder}.bias") else f"{decoder}.bias"
-    if m.find(source) or c.of.arch not in ("modern-bert", "eurobert"):
+    if m.find(source) or c.of.arch not in ("modern-bert", "eurobert", "neo-bert"):
         m.take("mlm.output.bias", source, (c.n_vocab,))
     if not m.find(f"{decoder}.weight"):
         if not c.tied:

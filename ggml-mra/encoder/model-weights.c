@@ -94,6 +94,10 @@ static enum mra_status load_layer(struct mra_model * m, int i, struct mra_error 
     TRY(load_attention(m, i, err));
     TRY(find_norm(m, &l->attn_norm, pre && i == 0 && !m->arch.rms, i, pre ? "attn_norm" : "attn_output_norm", err));
     if (m->arch.gated) TRY(find_linear(m, &l->gate, true, i, "ffn_gate", n, n_ff, err));
+    if (m->arch.gated && l->q_norm.w && !l->gate.w)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED,
+            "jina v2 for code with the gate inside of ffn_up, where llama.cpp's converter has it second and reads it "
+            "first; convert with convert_hf.py");
     TRY(find_linear(m, &l->up, false, i, "ffn_up", n, m->arch.gated && !l->gate.w ? 2 * n_ff : n_ff, err));
     TRY(find_linear(m, &l->down, false, i, "ffn_down", n_ff, n, err));
     return find_norm(m, &l->ffn_norm, false, i, pre ? "ffn_norm" : "layer_output_norm", err);
