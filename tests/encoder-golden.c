@@ -52,8 +52,8 @@ static int32_t * read_ints(const char * name, const char * suffix, int64_t * n) 
 }
 
 // The files hold f16 weights, for which ggml rounds activations to f16 too; as f32 nothing is lost.
-struct golden golden_open_hidden(const char * name, const char * file) {
-    struct golden g = { .name = file, .hidden = read_npy(name, "hidden") };
+struct golden golden_open_of(const char * name, const char * file, const char * what) {
+    struct golden g = { .name = file, .hidden = read_npy(name, what) };
     char path[1024];
     struct mra_error err;
     snprintf(path, sizeof(path), "%s/%s.gguf", dir, file);
@@ -72,6 +72,10 @@ struct golden golden_open_hidden(const char * name, const char * file) {
     CHECK(at == n && g.n_seq > 1, "%s: lengths do not add up", name);
     free(lengths);
     return g;
+}
+
+struct golden golden_open_hidden(const char * name, const char * file) {
+    return golden_open_of(name, file, "hidden");
 }
 
 struct golden golden_open(const char * name) {

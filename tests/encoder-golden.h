@@ -23,6 +23,8 @@ const char * temp_path(const char * name); // of a model that the test makes; on
 
 struct golden golden_open(const char * name);
 struct golden golden_open_hidden(const char * name, const char * file); // only hidden states; of another file's weights
+// the same of another file of numbers, such as "logits", in place of the hidden states
+struct golden golden_open_of(const char * name, const char * file, const char * what);
 void golden_close(struct golden * g);
 
 struct mra_context * context(const struct mra_model * m, struct mra_context_params p); // ends the test where it cannot

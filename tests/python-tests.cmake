@@ -16,6 +16,8 @@ if (Python3_FOUND)
     if (TARGET mra-embed)
         add_test(NAME python-convert_programs
             COMMAND ${venv}/bin/python -B ${PROJECT_SOURCE_DIR}/tests/test_convert_programs.py $<TARGET_FILE_DIR:mra-embed>)
+        add_test(NAME python-tag COMMAND ${venv}/bin/python -B ${PROJECT_SOURCE_DIR}/tests/test_tag.py $<TARGET_FILE_DIR:mra-tag>)
+        set_tests_properties(python-tag PROPERTIES FIXTURES_REQUIRED python TIMEOUT 300)
         set_tests_properties(python-convert_programs PROPERTIES FIXTURES_REQUIRED python TIMEOUT 300)
         add_test(NAME python-eval COMMAND ${venv}/bin/python -B ${PROJECT_SOURCE_DIR}/tests/test_eval.py ${CMAKE_BINARY_DIR})
         set_tests_properties(python-eval PROPERTIES FIXTURES_REQUIRED python TIMEOUT 300)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import ConvertError, shown
-from .families import FAMILIES, REFUSED, Family
+from .families import ALIASES, FAMILIES, REFUSED, Family
 from .positions import Positions, read_positions
 from .reader import Reader
 
-HEADS = {"Model": "none", "ForMaskedLM": "mlm", "ForSequenceClassification": "classifier"}
+HEADS = {"Model": "none", "ForMaskedLM": "mlm", "ForSequenceClassification": "classifier", "ForTokenClassification": "tags"}
 MODEL_TYPES = {family.name: f"{name}Model" for name, family in FAMILIES.items()}
 MODEL_TYPES.update({"nomic_bert": "NomicBertModel", "jina_embeddings_v3": "JinaEmbeddingsV3Model"})
 
@@ -44,6 +44,7 @@ class Config:
     labels: list = field(default_factory=list)
     problem_type: str = ""
     classifier_activation: str = "tanh"
+    classifier_pooling: str = "cls"    # what the classifier sees: cls, mean; late: all tokens, and the mean of the logits counts
     mlm_activation: str = "gelu"
     mra: dict = field(default_factory=dict)
 
@@ -84,29 +85,43 @@ def read_config(folder: Path) -> Config:
     n_head_kv = r.int("num_key_value_heads", default=n_head)
     if n_head % n_head_kv:
         r.fail(f"num_attention_heads {n_head} is not a multiple of num_key_value_heads {n_head_kv}")
-    n_types = 0 if family.name in ("distilbert", "modernbert", "eurobert") else r.int(
+    n_types = 0 if family.name in ("distilbert", "modernbert", "eurobert", "neobert") else r.int(
         "type_vocab_size", default=2 if family.name in ("bert", "nomic-bert", "jina-v2") else 1, low=0)
     config = Config(
-        architecture, family, head, n_layer, n_embd, n_head, n_head_kv, r.int("intermediate_size", "hidden_dim", "n_inner"),
+        architecture, family, head, n_layer, n_embd, n_head, n_head_kv, _n_ff(r, family.name),
         r.int("vocab_size"), n_types, read_positions(r, family.name, family.position, n_layer, head_size), _eps(r, family.name),
         _activation(r, family), r.get("tie_word_embeddings", default=family.name != "eurobert") is not False)
     if family.name in ("modernbert", "eurobert"):
         config.attn_bias, config.mlp_bias = r.get("attention_bias") is True, r.get("mlp_bias") is True
         config.norm_bias = r.get("norm_bias") is True
     _head_activations(r, config)
-    if head == "classifier":
-        pooling = r.get("classifier_pooling", default="late" if family.name == "eurobert" else "cls")
-        if family.name in ("modernbert", "eurobert") and pooling not in ("cls", "bos"):  # the first token is what the runtime's classifier sees
-            r.fail(f"classifier_pooling {shown(pooling)} is not supported")
+    if head in ("classifier", "tags"):
         config.labels = _labels(r)
+    if head == "classifier":
+        config.classifier_pooling = _classifier_pooling(r, family.name)
         config.problem_type = _problem_type(r, len(config.labels))
     if family.name == "mra":
         config.mra = _mra_settings(r, r.int("max_position_embeddings"))
     return config
 
 
+def _n_ff(r: Reader, family: str) -> int:
+    n = r.int("intermediate_size", "hidden_dim", "n_inner")
+    return (2 * n // 3 + 7) // 8 * 8 if family == "neobert" else n    # it says what a layer without gate would have
+
+
+def _classifier_pooling(r: Reader, family: str) -> str:
+    known = {"modernbert": ("cls", "mean"), "eurobert": ("late", "bos", "mean")}.get(family)
+    if known is None:
+        return "cls"
+    pooling = r.get("classifier_pooling", default=known[0])
+    if pooling not in known:
+        r.fail(f"classifier_pooling {shown(pooling)} is not supported")
+    return "cls" if pooling == "bos" else pooling
+
+
 def _eps(r: Reader, family: str) -> float:
-    default = 1e-5 if family in ("mra", "modernbert", "eurobert", "jina-v3") else 1e-12
+    default = 1e-6 if family == "neobert" else 1e-5 if family in ("mra", "modernbert", "eurobert", "jina-v3") else 1e-12
     eps = default if family == "distilbert" else r.get("layer_norm_eps", "norm_eps", "rms_norm_eps", "layer_norm_epsilon", default=default)
     if isinstance(eps, bool) or not isinstance(eps, (int, float)) or not 0 <= eps < 1:
         r.fail(f"layer_norm_eps = {eps!r}")
@@ -114,10 +129,10 @@ def _eps(r: Reader, family: str) -> float:
 
 
 def _activation(r: Reader, family: Family) -> str:
-    default = "silu" if family.name in ("nomic-bert", "eurobert") else "gelu"
+    default = "silu" if family.name in ("nomic-bert", "eurobert", "neobert") else "gelu"
     name = str(r.get("hidden_act", "hidden_activation", "activation", "activation_function", default=default))
     if family.gated:
-        name = GATED.get(name, name)
+        name = GATED.get(name.lower(), name)
     if name not in ACTIVATIONS:
         r.fail(f"hidden_act {name!r} is not supported")
     return ACTIVATIONS[name]
@@ -149,6 +164,7 @@ def _architecture(r: Reader) -> tuple:
         if model_type not in MODEL_TYPES:
             r.fail(f"no architectures, and model_type {model_type!r} is not supported")
         names = [MODEL_TYPES[model_type]]
+    names = [ALIASES.get(name, name) for name in names]
     for suffix, head in HEADS.items():
         for prefix, family in FAMILIES.items():
             if names[0] == prefix + suffix:

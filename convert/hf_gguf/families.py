@@ -19,7 +19,7 @@ class Part:
     n_in: str | None = None
     bias: str = ALWAYS
     first_layer: bool = True     # False: layer 0 has none
-    optional: bool = False
+    by_head: bool = False        # the rows of the names alternate head by head
 
 
 def dense(name: str, source: str, n_out: str, n_in: str, bias: str = ALWAYS) -> Part:
@@ -42,6 +42,7 @@ class Spelling:
     norm_bias: str = ALWAYS      # of these two
     mlm: tuple = ()              # dense, norm, bias, decoder; none of the first two: ""
     cls: tuple = ()              # dense, norm, output; "": none
+    mark: str = ""               # a tensor of a layer that other spellings do not have
 
 
 _BERT_ATTENTION = (
@@ -152,6 +153,33 @@ JINA_V3_OWN = Spelling("embeddings.word_embeddings.weight", "encoder.layers.{}."
     cls=("classifier.dense", "", "classifier.out_proj"))
 
 
+_BERT_HEADS = dict(mlm=_CLS_PREDICTIONS, cls=("{}pooler.dense", "", "classifier"))
+JINA_V2 = Spelling("embeddings.word_embeddings.weight", "encoder.layer.{}.", _BERT_ATTENTION + (
+    norm("attn_output_norm", "attention.output.LayerNorm"),
+    Part(("ffn_gate", "ffn_up"), "mlp.gated_layers", ("n_ff", "n_ff"), "n_embd", NEVER),
+    dense("ffn_down", "mlp.wo", "n_embd", "n_ff"),
+    norm("layer_output_norm", "mlp.layernorm"),
+), _TYPES, "embeddings.LayerNorm", mark="mlp.gated_layers.", **_BERT_HEADS)
+JINA_V2_CODE = Spelling("embeddings.word_embeddings.weight", "encoder.layer.{}.", _BERT_ATTENTION + (
+    norm("attn_q_norm", "attention.self.layer_norm_q"),
+    norm("attn_k_norm", "attention.self.layer_norm_k"),
+    norm("attn_output_norm", "attention.output.LayerNorm"),
+    norm("attn_norm_2", "layer_norm_1"),
+    Part(("ffn_up", "ffn_gate"), "mlp.up_gated_layer", ("n_ff", "n_ff"), "n_embd", NEVER),
+    dense("ffn_down", "mlp.down_layer", "n_embd", "n_ff"),
+    norm("layer_output_norm", "layer_norm_2"),
+), _TYPES, "embeddings.LayerNorm", mark="mlp.up_gated_layer.", **_BERT_HEADS)
+
+NEOBERT = Spelling("encoder.weight", "transformer_encoder.{}.", (
+    norm("attn_norm", "attention_norm", NEVER),
+    Part(_QKV, "qkv", ("n_embd", "n_kv", "n_kv"), "n_embd", NEVER, by_head=True),
+    dense("attn_output", "wo", "n_embd", "n_embd", NEVER),
+    norm("ffn_norm", "ffn_norm", NEVER),
+    dense("ffn_up", "ffn.w12", "n_ff_2", "n_embd", NEVER),
+    dense("ffn_down", "ffn.w3", "n_embd", "n_ff", NEVER),
+), out_norm="layer_norm", out_norm_name="enc.output_norm", norm_bias=NEVER, mlm=("", "", "decoder.bias", "decoder"), cls=("dense", "", "classifier"))
+
+
 @dataclass(frozen=True)
 class Family:
     name: str                        # mra.family
@@ -175,10 +203,13 @@ FAMILIES = {
     "Gte": Family("gte", "gte", (GTE, GTE_OWN), "rope", True),
     "New": Family("gte", "gte", (GTE, GTE_OWN), "rope", True),
     "JinaEmbeddingsV3": Family("jina-v3", "jina-bert-v3", (JINA_V3, JINA_V3_OWN), "rope"),
+    "JinaBert": Family("jina-v2", "jina-bert-v2", (JINA_V2, JINA_V2_CODE), "alibi", True),
+    "NeoBert": Family("neobert", "neo-bert", (NEOBERT,), "rope", True),
 }
+# classes that are called otherwise
+ALIASES = {"NeoBERT": "NeoBertModel", "NeoBERTLMHead": "NeoBertForMaskedLM", "NeoBERTForSequenceClassification": "NeoBertForSequenceClassification"}
 # what people will try, and why it does not work
 REFUSED = {
-    "JinaBert": "ALiBi is not tested yet",
     "MPNet": "its relative position bias, a table added to the scores, has no place in the attention here",
     "Deberta": "its attention adds products with relative positions to the scores",
     "DebertaV2": "its attention adds products with relative positions to the scores",

@@ -42,7 +42,7 @@ def build_metadata(config: Config, vocab: Vocab, embedding: Embedding | None, na
         f"{arch}.feed_forward_length": U32(config.n_ff),
         f"{arch}.vocab_size": U32(config.n_vocab),
         f"{arch}.attention.head_count": U32(config.n_head),
-        f"{arch}.attention.layer_norm_{'rms_' if arch == 'eurobert' else ''}epsilon": config.eps,
+        f"{arch}.attention.layer_norm_{'rms_' if arch in ('eurobert', 'neo-bert') else ''}epsilon": config.eps,
         f"{arch}.attention.causal": False,
     }
     if config.n_head_kv != config.n_head:
@@ -95,9 +95,16 @@ def _own(meta: dict, config: Config, embedding: Embedding | None, n_ctx: int, ha
 
 
 def _heads(meta: dict, config: Config, embedding: Embedding | None) -> None:
+    if config.head in ("classifier", "tags"):
+        meta[f"{config.of.arch}.classifier.output_labels"] = list(config.labels)
+    if config.head == "tags" and config.of.arch == "modern-bert":
+        meta["mra.classifier.activation"] = config.classifier_activation
     if config.head == "classifier":
         meta[f"{config.of.arch}.pooling_type"] = U32(RANK)
-        meta[f"{config.of.arch}.classifier.output_labels"] = list(config.labels)
+        if config.classifier_pooling == "late":
+            meta["mra.classifier.late"] = True
+        elif config.classifier_pooling == "mean":
+            meta[f"{config.of.arch}.classifier.pooling_type"] = U32(POOLING_TYPES["mean"])
         meta["mra.classifier.activation"] = config.classifier_activation
         meta["mra.classifier.problem_type"] = config.problem_type
     elif embedding and embedding.pooling in POOLING_TYPES:

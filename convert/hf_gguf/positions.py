@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from .errors import shown
 from .reader import Reader
 
-DEFAULT_BASE = {"modernbert": 160000.0, "nomic-bert": 1000.0, "gte": 160000.0, "jina-v3": 20000.0, "eurobert": 10000.0}
+DEFAULT_BASE = {"modernbert": 160000.0, "nomic-bert": 1000.0, "gte": 160000.0, "jina-v3": 20000.0, "eurobert": 10000.0, "neobert": 10000.0}
 LAYER_TYPES = {"full_attention": False, "sliding_attention": True}
 
 

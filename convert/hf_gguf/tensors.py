@@ -69,7 +69,10 @@ class Mapper:
             tensor = self.checked(f"{name}.{kind}", (sum(rows), *shape))
             first = 0
             for to, n in zip(part.names, rows):
-                load = tensor.read if len(rows) == 1 else lambda t=tensor, a=first, b=first + n: t.read()[a:b]
+                if part.by_head:
+                    load = lambda t=tensor, i=part.names.index(to): t.read().reshape(c.n_head, len(rows), -1, *shape)[:, i].reshape(-1, *shape)
+                else:
+                    load = tensor.read if len(rows) == 1 else lambda t=tensor, a=first, b=first + n: t.read()[a:b]
                 self.outputs.append(Output(f"{prefix}{to}.{kind}", (n, *shape), load))
                 first += n
 
@@ -96,6 +99,8 @@ def map_tensors(checkpoint: dict[str, Tensor], config: Config, where: str, n_ctx
         _mlm_head(m, spelling, prefix)
     if config.head == "classifier":
         _classifier(m, spelling, prefix)
+    elif config.head == "tags":
+        _tags(m, spelling)
     return m.outputs
 
 
@@ -103,7 +108,7 @@ def _spelling(m: Mapper) -> tuple:
     """The spelling of the family that the checkpoint has, and what stands before its names: `roberta.`, `model.` or nothing."""
     tails = {s.token for s in m.config.of.spellings}
     found = [(s, name[:-len(s.token)]) for s in m.config.of.spellings for name in m.checkpoint if name == s.token or name.endswith("." + s.token)]
-    fits = [(s, p) for s, p in found if any(name.startswith(p + s.layer.format(0)) for name in m.checkpoint)] or found[:1]
+    fits = [(s, p) for s, p in found if any(name.startswith(p + s.layer.format(0) + s.mark) for name in m.checkpoint)] or found[:1]
     if len(fits) != 1 or len({p for _, p in found}) > 1:
         raise ConvertError(f"{m.where}: {'missing tensor' if not found else 'more than one'} {' or '.join(sorted(tails))}")
     return fits[0]
@@ -133,16 +138,17 @@ def _mlm_head(m: Mapper, spelling: Spelling, prefix: str) -> None:
             raise ConvertError(f"{m.where}: the masked-language-model head of {c.architecture} is not supported")
         return
     dense_, norm_, bias, decoder = spelling.mlm
-    if c.head != "mlm" and not m.find(f"{dense_ or decoder}.weight"):
+    promised = c.head == "mlm" and c.family != "jina-v2"     # whose folders name the class and have no head
+    if not promised and not m.find(f"{dense_ or decoder}.weight"):
         return
-    if c.head == "classifier" and spelling.cls[:1] == spelling.mlm[:1]:
+    if c.head in ("classifier", "tags") and spelling.cls[:1] == spelling.mlm[:1]:
         return  # the classifier's own
     if dense_:
         m.part("", dense("mlm.dense", dense_, "n_embd", "n_embd", OPTIONAL if c.of.arch == "modern-bert" else ALWAYS), "")
         m.part("", norm("mlm.norm", norm_, spelling.norm_bias), "")
     # the decoder's own bias is what is added; where it is tied to the other one it may be left out
     source = bias if c.tied and not m.find(f"{decoder}.bias") else f"{decoder}.bias"
-    if m.find(source) or c.of.arch not in ("modern-bert", "eurobert"):
+    if m.find(source) or c.of.arch not in ("modern-bert", "eurobert", "neo-bert"):
         m.take("mlm.output.bias", source, (c.n_vocab,))
     if not m.find(f"{decoder}.weight"):
         if not c.tied:
@@ -164,3 +170,14 @@ def _classifier(m: Mapper, spelling: Spelling, prefix: str) -> None:
         m.part("", norm("cls.norm", norm_, spelling.norm_bias), "")
     m.take("cls.output.weight", f"{out}.weight", (len(c.labels), c.n_embd))
     m.take("cls.output.bias", f"{out}.bias", (len(c.labels),))
+
+
+def _tags(m: Mapper, spelling: Spelling) -> None:
+    """The classifier of tokens: one dense layer in all families, behind ModernBERT's head."""
+    c = m.config
+    if c.of.arch == "modern-bert":
+        dense_, norm_, _ = spelling.cls
+        m.part("", dense("tag", dense_, "n_embd", "n_embd", OPTIONAL), "")
+        m.part("", norm("tag.norm", norm_, spelling.norm_bias), "")
+    m.take("tag.output.weight", "classifier.weight", (len(c.labels), c.n_embd))
+    m.take("tag.output.bias", "classifier.bias", (len(c.labels),))

@@ -30,7 +30,15 @@ static void compare(struct item * it, const float * x, const float * y, int64_t 
 // ---- items ----
 
 static int64_t rows_of(const struct stream * s, const struct item * it) {
-    return s->want.kind == MRA_OUTPUT_SPANS ? it->n_span : s->want.kind == MRA_OUTPUT_MLM ? it->n_at : it->n_seq;
+    switch (s->want.kind) {
+        case MRA_OUTPUT_SPANS: return it->n_span;
+        case MRA_OUTPUT_MLM: return it->n_at;
+        case MRA_OUTPUT_TOKENS:
+        case MRA_OUTPUT_TAGS:
+        case MRA_OUTPUT_SPARSE:
+        case MRA_OUTPUT_COLBERT: return it->n_tokens;
+        default: return it->n_seq;
+    }
 }
 
 // rows, exact : [n_rows][n_cols] of the item; exact may be NULL

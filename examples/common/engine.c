@@ -53,6 +53,7 @@ static void print_model(const struct engine * e) {
     if (i->has_mlm) fprintf(stderr, ", fill-mask");
     if (i->n_class) fprintf(stderr, ", %d labels", i->n_class);
     if (mra_model_plan(e->model)) fprintf(stderr, ", a plan of keys per head");
+    if (i->n_tag) fprintf(stderr, ", %d labels of tokens", i->n_tag);
     fprintf(stderr, "; %s, kernels %s, attention in %s\n", i->device, mra_isa(),
         mra_attn_numbers(mra_attention_of(e->model, &e->params, i->n_ctx).attn.type));
 }

@@ -56,8 +56,38 @@ static const struct mra_arch archs[] = {
         .cls_act = MRA_ACT_GELU,
         .eps = 1e-5f,
         .rope_base = 10000 },
+    { .name = "jina-bert-v2",
+        .position = MRA_POSITION_ALIBI,
+        .norm_bias = true,
+        .gated = true,
+        .act = MRA_ACT_GELU,
+        .cls_act = MRA_ACT_TANH,
+        .eps = 1e-12f,
+        .max_bias = 8 },
+    { .name = "neo-bert", // its q, k and v are stored head by head; llama.cpp's converter leaves them so and reads them otherwise
+        .position = MRA_POSITION_ROPE,
+        .interleaved = true,
+        .pre_norm = true,
+        .rms = true,
+        .no_embd_norm = true,
+        .gated = true,
+        .own_files = true,
+        .out_norm = "enc.output_norm",
+        .act = MRA_ACT_SILU,
+        .cls_act = MRA_ACT_TANH,
+        .eps = 1e-6f,
+        .rope_base = 10000 },
 };
 enum { N_ARCHS = sizeof(archs) / sizeof(archs[0]) };
+
+// a file of another converter, where that one is known to be wrong
+static enum mra_status check_origin(const struct mra_model * m, struct mra_error * err) {
+    if (!m->arch.own_files || gguf_find_key(m->file.gguf, "mra.architecture") >= 0) return MRA_OK;
+    return mra_fail(err, MRA_ERR_UNSUPPORTED,
+        "architecture '%s' of another converter: q, k and v lie there in another order than they are read; convert "
+        "with convert_hf.py",
+        m->arch.name);
+}
 
 static enum mra_status find_row(struct mra_model * m, struct mra_error * err) {
     const char * name = NULL;
@@ -66,7 +96,7 @@ static enum mra_status find_row(struct mra_model * m, struct mra_error * err) {
     char list[256] = "";
     for (int i = 0; i < N_ARCHS; i++) {
         m->arch = archs[i];
-        if (strcmp(name, archs[i].name) == 0) return MRA_OK;
+        if (strcmp(name, archs[i].name) == 0) return check_origin(m, err);
         snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i ? ", " : "", archs[i].name);
     }
     return mra_fail(err, MRA_ERR_UNSUPPORTED, "architecture '%.40s'; supported are %s", name, list);

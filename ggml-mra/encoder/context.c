@@ -171,6 +171,7 @@ void mra_context_free(struct mra_context * ctx) {
     free(ctx->head_shares);
     free(ctx->sought);
     free(ctx->out);
+    free(ctx->later);
     free(ctx);
 }
 
@@ -269,7 +270,7 @@ static size_t graph_bytes(const struct mra_context * ctx) {
 // whether n bytes of activations, of which `have` are there, may be taken
 static enum mra_status check_limit(
     const struct mra_context * ctx, size_t n, size_t have, int n_tokens, struct mra_error * err) {
-    const size_t others = ctx->out_cap + ctx->ints_cap + ctx->rows_cap;
+    const size_t others = ctx->out_cap + ctx->later_cap + ctx->ints_cap + ctx->rows_cap;
     const bool given = ctx->params.max_bytes != 0;
     if (!given && n <= have) return MRA_OK;
     const size_t most = given ? ctx->params.max_bytes : mra_memory_free(""), need = given ? n + others : n - have;

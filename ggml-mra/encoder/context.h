@@ -46,6 +46,8 @@ struct mra_context {
     size_t head_shares_cap;
     float * out; // result
     size_t out_cap;
+    float * later; // result of a head that is computed of pooled rows
+    size_t later_cap;
 };
 
 // how many threads the next graph gets; before it is built

@@ -58,13 +58,19 @@ static enum mra_status check_places(
 static enum mra_status check_request(const struct mra_model * m, const struct mra_seq * seqs, int n_seq,
     const struct mra_output * w, struct mra_error * err) {
     if (n_seq < 1 || !seqs) return mra_fail(err, MRA_ERR_ARG, "no sequences");
-    if ((unsigned) w->kind > MRA_OUTPUT_SPANS) return mra_fail(err, MRA_ERR_ARG, "unknown output %d", (int) w->kind);
+    if ((unsigned) w->kind > MRA_OUTPUT_COLBERT) return mra_fail(err, MRA_ERR_ARG, "unknown output %d", (int) w->kind);
     if ((unsigned) w->pooling > MRA_POOLING_MEAN_SQRT)
         return mra_fail(err, MRA_ERR_ARG, "unknown pooling %d", (int) w->pooling);
-    if (w->n_dims < 0 || w->n_dims > m->info.n_embd)
-        return mra_fail(err, MRA_ERR_ARG, "n_dims = %d is not in 0..%d", w->n_dims, m->info.n_embd);
+    if (w->n_dims < 0 || w->n_dims > m->info.n_pooled)
+        return mra_fail(err, MRA_ERR_ARG, "n_dims = %d is not in 0..%d", w->n_dims, m->info.n_pooled);
     if (w->kind == MRA_OUTPUT_CLASS && m->info.n_class == 0)
         return mra_fail(err, MRA_ERR_UNSUPPORTED, "the model has no classifier");
+    if (w->kind == MRA_OUTPUT_TAGS && m->info.n_tag == 0)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "the model has no token classifier");
+    if (w->kind == MRA_OUTPUT_SPARSE && !m->info.has_sparse)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "the model has no weights of tokens");
+    if (w->kind == MRA_OUTPUT_COLBERT && m->info.n_colbert == 0)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "the model has no ColBERT vectors");
     if (w->kind == MRA_OUTPUT_MLM && !m->info.has_mlm)
         return mra_fail(err, MRA_ERR_UNSUPPORTED, "the model has no masked-language-model head");
     for (int i = 0; i < n_seq; i++) {
@@ -204,7 +210,10 @@ static void normalize_rows(float * x, int64_t n_rows, int64_t n_cols) {
 
 static int64_t count_rows(const struct mra_job * j) {
     switch (j->want->kind) {
-        case MRA_OUTPUT_TOKENS: return j->first_row[j->n_seq - 1] + j->seqs[j->n_seq - 1].n;
+        case MRA_OUTPUT_TOKENS:
+        case MRA_OUTPUT_TAGS:
+        case MRA_OUTPUT_SPARSE:
+        case MRA_OUTPUT_COLBERT: return j->first_row[j->n_seq - 1] + j->seqs[j->n_seq - 1].n;
         case MRA_OUTPUT_MLM: return j->want->n_at;
         case MRA_OUTPUT_SPANS: return j->want->n_span;
         default: return j->n_seq;
@@ -224,6 +233,59 @@ static enum mra_status reserve_errors(struct mra_job * j, struct mra_error * err
     return MRA_OK;
 }
 
+// which head is computed where, and how many numbers it gives
+static void choose_head(struct mra_job * j) {
+    const struct mra_model * m = j->ctx->model;
+    const bool mean = !m->cls_late && m->cls_pooling == MRA_POOLING_MEAN;
+    j->n_cols = m->info.n_embd;
+    switch (j->want->kind) {
+        case MRA_OUTPUT_TOKENS: break;
+        case MRA_OUTPUT_POOLED:
+        case MRA_OUTPUT_SPANS: j->later = m->n_dense > 0 ? MRA_HEAD_DENSE : MRA_HEAD_NONE; break;
+        case MRA_OUTPUT_CLASS:
+            j->pooling = mean || m->cls_late ? MRA_POOLING_MEAN : MRA_POOLING_CLS; // of hidden states, or of logits
+            if (mean) j->later = MRA_HEAD_CLASS;
+            else {
+                j->head = MRA_HEAD_CLASS;
+                j->n_cols = m->info.n_class;
+            }
+            break;
+        case MRA_OUTPUT_TAGS:
+            j->head = MRA_HEAD_CLASS;
+            j->n_cols = m->info.n_tag;
+            break;
+        case MRA_OUTPUT_MLM:
+            j->head = MRA_HEAD_MLM;
+            j->n_cols = m->info.n_vocab;
+            break;
+        case MRA_OUTPUT_SPARSE:
+            j->head = MRA_HEAD_SPARSE;
+            j->n_cols = 1;
+            break;
+        case MRA_OUTPUT_COLBERT:
+            j->head = MRA_HEAD_COLBERT;
+            j->n_cols = m->info.n_colbert;
+            break;
+    }
+    j->n_dims = j->n_cols;
+}
+
+// the head of pooled rows: x : [n_rows][n_embd] -> *out : [n_rows][n_dims]
+static enum mra_status run_later(
+    struct mra_job * j, const float * x, int64_t n_rows, int64_t n_dims, float ** out, struct mra_error * err) {
+    struct mra_context * ctx = j->ctx;
+    const struct mra_model_info * info = &ctx->model->info;
+    const int64_t n = j->later == MRA_HEAD_CLASS ? info->n_class : info->n_pooled;
+    enum mra_status st = mra_context_reserve(
+        (void **) &ctx->later, &ctx->later_cap, (size_t) (n_rows * n) * sizeof(float), err);
+    if (st == MRA_OK) st = mra_pass_head(ctx, j->later, x, n_rows, ctx->later, n, err);
+    if (st != MRA_OK) return st;
+    for (int64_t i = 1; i < n_rows && n_dims < n; i++)
+        memmove(ctx->later + i * n_dims, ctx->later + i * n, (size_t) n_dims * sizeof(float));
+    *out = ctx->later;
+    return MRA_OK;
+}
+
 // the job is checked
 static enum mra_status encode(struct mra_job * j, struct mra_result * result, struct mra_error * err) {
     struct mra_context * ctx = j->ctx;
@@ -231,10 +293,10 @@ static enum mra_status encode(struct mra_job * j, struct mra_result * result, st
     const bool pooled = j->want->kind == MRA_OUTPUT_POOLED || j->want->kind == MRA_OUTPUT_SPANS;
     enum mra_status st = sort_sequences(j, err);
     if (st != MRA_OK) return st;
-    j->n_cols = j->want->kind == MRA_OUTPUT_CLASS ? info->n_class
-        : j->want->kind == MRA_OUTPUT_MLM         ? info->n_vocab
-                                                  : info->n_embd;
-    j->n_dims = pooled && j->want->n_dims ? j->want->n_dims : j->n_cols;
+    choose_head(j);
+    int64_t n_dims = j->later == MRA_HEAD_CLASS ? info->n_class : pooled ? info->n_pooled : j->n_dims;
+    if (pooled && j->want->n_dims) n_dims = j->want->n_dims;
+    if (j->later == MRA_HEAD_NONE) j->n_dims = n_dims;
     const int64_t n_rows = count_rows(j);
     ctx->stats.output_bytes = (size_t) (n_rows * j->n_dims) * sizeof(float);
     st = mra_context_reserve((void **) &ctx->out, &ctx->out_cap, ctx->stats.output_bytes, err);
@@ -242,11 +304,13 @@ static enum mra_status encode(struct mra_job * j, struct mra_result * result, st
     if (st == MRA_OK) st = begin_search(j, err);
     if (st == MRA_OK) st = run(j, 0, err);
     if (st == MRA_OK && ctx->n_sought) st = search(j, err);
+    float * out = ctx->out;
+    if (st == MRA_OK && j->later != MRA_HEAD_NONE) st = run_later(j, ctx->out, n_rows, n_dims, &out, err);
     if (st == MRA_OK) st = mra_gguf_recheck(&ctx->model->file, err); // what was computed is of the weights as loaded
     if (st != MRA_OK) return st;
     const bool normalize = j->want->normalize ? j->want->normalize > 0 : info->normalize;
-    if (pooled && normalize) normalize_rows(ctx->out, n_rows, j->n_dims);
-    *result = (struct mra_result) { ctx->out, n_rows, j->n_dims };
+    if ((pooled && normalize) || j->want->kind == MRA_OUTPUT_COLBERT) normalize_rows(out, n_rows, n_dims);
+    *result = (struct mra_result) { out, n_rows, n_dims };
     return MRA_OK;
 }
 
@@ -263,9 +327,7 @@ enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs
     const size_t largest = ctx->stats.compute_bytes;
     ctx->stats = (struct mra_stats) { .compute_bytes = largest };
     struct mra_job j = { .ctx = ctx, .seqs = seqs, .n_seq = n_seq, .want = want };
-    j.pooling = want->kind == MRA_OUTPUT_CLASS ? MRA_POOLING_CLS
-        : want->pooling                        ? want->pooling
-                                               : ctx->model->info.pooling;
+    j.pooling = want->pooling ? want->pooling : ctx->model->info.pooling;
     j.first_row = malloc((size_t) n_seq * (sizeof(*j.first_row) + sizeof(*j.order) + sizeof(*j.start)));
     if (!j.first_row) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
     j.order = (int *) (j.first_row + n_seq);

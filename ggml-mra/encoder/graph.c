@@ -341,8 +341,13 @@ static struct ggml_tensor * head(struct builder * b, struct ggml_tensor * x) {
             if (m->cls.w) x = norm(b, m->cls_norm, linear(b, m->cls, x, m->arch.cls_act, NULL));
             return m->cls_out.w ? linear(b, m->cls_out, x, MRA_ACT_NONE, NULL) : x;
         case MRA_HEAD_MLM:
-            x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));
+            if (m->mlm_dense.w) x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));
             return linear(b, m->mlm_out, x, MRA_ACT_NONE, NULL);
+        case MRA_HEAD_SPARSE: return linear(b, m->sparse, x, MRA_ACT_RELU, NULL);
+        case MRA_HEAD_COLBERT: return linear(b, m->colbert, x, MRA_ACT_NONE, NULL);
+        case MRA_HEAD_DENSE:
+            for (int i = 0; i < m->n_dense; i++) x = linear(b, m->dense[i], x, m->dense_act[i], NULL);
+            return x;
     }
     return NULL;
 }
@@ -370,39 +375,51 @@ size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape *
 
 size_t mra_graph_max_ends(const struct mra_model * m) { return (size_t) m->info.n_layer * ENDS_PER_LAYER + 3; }
 
+// the layers, from the tokens to the hidden states that are wanted
+static struct ggml_tensor * layers(struct builder * b) {
+    const struct mra_model * m = b->m;
+    const struct mra_graph_shape * s = b->s;
+    struct mra_graph * g = b->g;
+    bool starts = s->attn.frame != MRA_FRAME_SQUARE || m->arch.position == MRA_POSITION_ALIBI;
+    for (int i = 0; i < m->info.n_layer; i++) starts |= !mra_layer_is_global(&m->layers[i]);
+    g->ids = input(b, s->n_tokens);
+    if (m->arch.position != MRA_POSITION_ALIBI) g->positions = input(b, s->n_tokens);
+    if (m->token_types) g->types = input(b, s->n_tokens);
+    if (starts) g->starts = input(b, s->n_seq + 1);
+    if (s->n_rows > 0) g->rows = input(b, s->n_rows);
+    if (s->planned) {
+        g->shares = ggml_new_tensor_2d(b->ctx, GGML_TYPE_F32, m->info.n_head, m->info.n_layer);
+        ggml_set_input(g->shares);
+    }
+
+    struct ggml_tensor * x = embeddings(b);
+    for (int i = 0; x && i < m->info.n_layer; i++) {
+        b->layer = i;
+        struct ggml_tensor * o = attention(b, &m->layers[i], x);
+        if (!o) return NULL;
+        if (g->rows && i + 1 == m->info.n_layer) { // behind the last attention a row needs no other
+            o = ggml_get_rows(b->ctx, o, g->rows);
+            x = ggml_get_rows(b->ctx, x, g->rows);
+        }
+        x = end_part(b, feed_forward_all(b, &m->layers[i], x, o), MRA_PART_FFN);
+    }
+    return m->out_norm.w ? end_part(b, norm(b, m->out_norm, x), MRA_PART_FFN) : x;
+}
+
 enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
     const struct mra_graph_shape * s, struct mra_error * err) {
     struct mra_error e = { 0 };
     struct builder b = { .ctx = ctx, .m = m, .s = s, .g = g, .err = &e };
-    bool starts = s->attn.frame != MRA_FRAME_SQUARE || m->arch.position == MRA_POSITION_ALIBI;
-    for (int i = 0; i < m->info.n_layer; i++) starts |= !mra_layer_is_global(&m->layers[i]);
     *g = (struct mra_graph) { .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false),
         .ends = g->ends,
         .errors = g->errors,
         .qkv = g->qkv };
     for (int i = 0; i < m->info.n_layer * mra_graph_n_errors(s); i++) g->errors[i] = NULL;
-    g->ids = input(&b, s->n_tokens);
-    if (m->arch.position != MRA_POSITION_ALIBI) g->positions = input(&b, s->n_tokens);
-    if (m->token_types) g->types = input(&b, s->n_tokens);
-    if (starts) g->starts = input(&b, s->n_seq + 1);
-    if (s->n_rows > 0) g->rows = input(&b, s->n_rows);
-    if (s->planned) {
-        g->shares = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, m->info.n_head, m->info.n_layer);
-        ggml_set_input(g->shares);
-    }
-
-    struct ggml_tensor * x = embeddings(&b);
-    for (int i = 0; x && i < m->info.n_layer; i++) {
-        b.layer = i;
-        struct ggml_tensor * o = attention(&b, &m->layers[i], x);
-        if (!o) return mra_fail(err, e.code, "%s", e.msg);
-        if (g->rows && i + 1 == m->info.n_layer) { // behind the last attention a row needs no other
-            o = ggml_get_rows(ctx, o, g->rows);
-            x = ggml_get_rows(ctx, x, g->rows);
-        }
-        x = end_part(&b, feed_forward_all(&b, &m->layers[i], x, o), MRA_PART_FFN);
-    }
-    if (m->out_norm.w) x = end_part(&b, norm(&b, m->out_norm, x), MRA_PART_FFN);
+    struct ggml_tensor * x;
+    if (s->given) {
+        x = g->given = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, m->info.n_embd, s->n_rows);
+        ggml_set_input(x);
+    } else x = layers(&b);
     if (x && s->head != MRA_HEAD_NONE) x = end_part(&b, head(&b, x), MRA_PART_HEAD);
     if (!x) return mra_fail(err, e.code, "%s", e.msg);
     ggml_set_output(x);

@@ -3,7 +3,7 @@
 
 #include "model.h"
 
-enum mra_head_kind { MRA_HEAD_NONE, MRA_HEAD_CLASS, MRA_HEAD_MLM };
+enum mra_head_kind { MRA_HEAD_NONE, MRA_HEAD_CLASS, MRA_HEAD_MLM, MRA_HEAD_SPARSE, MRA_HEAD_COLBERT, MRA_HEAD_DENSE };
 
 struct mra_graph_shape {
     int n_tokens, n_seq;
@@ -12,6 +12,7 @@ struct mra_graph_shape {
     int n_rows;             // rows of the result that are wanted; 0: all tokens
     int n_ffn_rows;         // tokens whose feed-forward part is computed at a time
     enum mra_head_kind head;
+    bool given; // n_rows rows of hidden states are given: only the head is computed
     bool dense; // weights lie in the CPU's memory: dense layers and norms by our operators, else by ggml's
     struct mra_attn_params attn;
     bool planned;     // heads keep different numbers of keys
@@ -41,6 +42,7 @@ struct mra_graph {
     struct ggml_tensor * starts;         // I32 [n_seq + 1]; NULL: not used
     struct ggml_tensor * rows;           // I32 [n_rows]; NULL: all
     struct ggml_tensor * shares;         // F32 [n_head, n_layer]; NULL: not planned
+    struct ggml_tensor * given;          // F32 [n_embd, n_rows]; NULL: the tokens are
     struct ggml_tensor * out;            // F32 [n_cols, n_rows]
     struct ggml_tensor ** errors; // [mra_graph_n_errors] of ggml_mra_attn_error, layer by layer; NULL: exact in floats
 };

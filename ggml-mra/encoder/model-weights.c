@@ -94,6 +94,10 @@ static enum mra_status load_layer(struct mra_model * m, int i, struct mra_error 
     TRY(load_attention(m, i, err));
     TRY(find_norm(m, &l->attn_norm, pre && i == 0 && !m->arch.rms, i, pre ? "attn_norm" : "attn_output_norm", err));
     if (m->arch.gated) TRY(find_linear(m, &l->gate, true, i, "ffn_gate", n, n_ff, err));
+    if (m->arch.gated && l->q_norm.w && !l->gate.w)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED,
+            "jina v2 for code with the gate inside of ffn_up, where llama.cpp's converter has it second and reads it "
+            "first; convert with convert_hf.py");
     TRY(find_linear(m, &l->up, false, i, "ffn_up", n, m->arch.gated && !l->gate.w ? 2 * n_ff : n_ff, err));
     TRY(find_linear(m, &l->down, false, i, "ffn_down", n_ff, n, err));
     return find_norm(m, &l->ffn_norm, false, i, pre ? "ffn_norm" : "layer_output_norm", err);
@@ -111,34 +115,74 @@ static enum mra_status check_all_used(const struct mra_model * m, struct mra_err
     return st;
 }
 
-static enum mra_status load_heads(struct mra_model * m, struct mra_error * err) {
-    const int64_t n = m->info.n_embd;
-    TRY(find_linear(m, &m->cls, true, -1, "cls", n, -1, err));
-    TRY(find_linear(m, &m->cls_out, true, -1, "cls.output", m->cls.w ? m->cls.w->ne[1] : n, -1, err));
-    TRY(find_norm(m, &m->cls_norm, true, -1, "cls.norm", err));
+// of sequences ("cls") or of tokens ("tag"): out(norm(act(dense(x)))), each of which may be absent; *n: its labels
+static enum mra_status load_classifier(struct mra_model * m, const char * name, int * n, struct mra_error * err) {
+    char out[32], norm[32];
+    snprintf(out, sizeof(out), "%s.output", name);
+    snprintf(norm, sizeof(norm), "%s.norm", name);
+    TRY(find_linear(m, &m->cls, true, -1, name, m->info.n_embd, -1, err));
+    TRY(find_linear(m, &m->cls_out, true, -1, out, m->cls.w ? m->cls.w->ne[1] : m->info.n_embd, -1, err));
+    TRY(find_norm(m, &m->cls_norm, true, -1, norm, err));
     if (m->cls_norm.w && !m->cls_out.w) { // a word predictor's, whose output llama.cpp's converter leaves out
         m->cls = (struct mra_dense) { 0 };
         m->cls_norm = (struct mra_norm) { 0 };
     }
     const struct ggml_tensor * last = m->cls_out.w ? m->cls_out.w : m->cls.w;
     if (last && last->ne[1] > 1 << 20) return mra_fail(err, MRA_ERR_FORMAT, "%lld classes", (long long) last->ne[1]);
-    m->info.n_class = last ? (int) last->ne[1] : 0;
-    if (m->info.n_class && (m->cls_pooling == MRA_POOLING_MEAN || m->cls_pooling == MRA_POOLING_LAST))
-        return mra_fail(err, MRA_ERR_UNSUPPORTED, "a classifier of the mean or the last token");
+    *n = last ? (int) last->ne[1] : 0;
+    return MRA_OK;
+}
+
+// out(norm(act(dense(x)))): without dense it has an output of its own
+static enum mra_status load_mlm(struct mra_model * m, struct mra_error * err) {
+    const int64_t n = m->info.n_embd;
+    TRY(find_linear(m, &m->mlm_dense, true, -1, "mlm.dense", n, n, err));
+    TRY(find(m, &m->mlm_out.w, true, n, m->info.n_vocab, "mlm.output.weight", err));
+    if (!m->mlm_dense.w && !m->mlm_out.w) return MRA_OK;
+    if (m->mlm_dense.w) TRY(find_norm(m, &m->mlm_norm, false, -1, "mlm.norm", err));
+    TRY(find(m, &m->mlm_out.b, !m->arch.norm_bias, m->info.n_vocab, 0, "mlm.output.bias", err));
+    if (!m->mlm_out.w) m->mlm_out.w = m->token_embd;
+    m->info.has_mlm = true;
+    return MRA_OK;
+}
+
+// dense layers behind the pooling: dense.0, dense.1, ...
+static enum mra_status load_dense(struct mra_model * m, struct mra_error * err) {
+    m->info.n_pooled = m->info.n_embd;
+    for (int i = 0; i <= MRA_MAX_DENSE; i++) {
+        char name[32], key[48];
+        struct mra_dense l = { 0 };
+        snprintf(name, sizeof(name), "dense.%d", i);
+        snprintf(key, sizeof(key), "mra.dense.%d.activation", i);
+        TRY(find_linear(m, &l, true, -1, name, m->info.n_pooled, -1, err));
+        if (!l.w) return MRA_OK;
+        if (i == MRA_MAX_DENSE) return mra_fail(err, MRA_ERR_UNSUPPORTED, "more than %d dense layers", MRA_MAX_DENSE);
+        TRY(mra_load_act(&m->file, key, &m->dense_act[i], err));
+        m->dense[m->n_dense++] = l;
+        m->info.n_pooled = (int) l.w->ne[1];
+    }
+    return MRA_OK;
+}
+
+static enum mra_status load_heads(struct mra_model * m, struct mra_error * err) {
+    const int64_t n = m->info.n_embd;
+    if (gguf_find_tensor(m->file.gguf, "tag.output.weight") >= 0) {
+        if (gguf_find_tensor(m->file.gguf, "cls.output.weight") >= 0)
+            return mra_fail(err, MRA_ERR_UNSUPPORTED, "a classifier of tokens and one of sequences");
+        TRY(load_classifier(m, "tag", &m->info.n_tag, err));
+    } else TRY(load_classifier(m, "cls", &m->info.n_class, err));
     // one label is a probability of its own, unless it is said to be a number
     if (m->info.n_class == 1 && m->info.problem == MRA_PROBLEM_SINGLE) m->info.problem = MRA_PROBLEM_MULTI;
     m->info.note = m->cls.w && !m->cls_out.w
         ? "the classifier has no pooler (llama.cpp's converter leaves BERT's out): its scores are not the model's; "
           "convert with convert_hf.py"
         : "";
-    TRY(find_linear(m, &m->mlm_dense, true, -1, "mlm.dense", n, n, err));
-    if (!m->mlm_dense.w) return MRA_OK;
-    TRY(find_norm(m, &m->mlm_norm, false, -1, "mlm.norm", err));
-    TRY(find(m, &m->mlm_out.w, true, n, m->info.n_vocab, "mlm.output.weight", err));
-    TRY(find(m, &m->mlm_out.b, !m->arch.norm_bias, m->info.n_vocab, 0, "mlm.output.bias", err));
-    if (!m->mlm_out.w) m->mlm_out.w = m->token_embd;
-    m->info.has_mlm = true;
-    return MRA_OK;
+    TRY(find_linear(m, &m->sparse, true, -1, "sparse", n, 1, err));
+    TRY(find_linear(m, &m->colbert, true, -1, "colbert", n, -1, err));
+    m->info.has_sparse = m->sparse.w != NULL;
+    m->info.n_colbert = m->colbert.w ? (int) m->colbert.w->ne[1] : 0;
+    TRY(load_dense(m, err));
+    return load_mlm(m, err);
 }
 
 static enum mra_status load_embeddings(struct mra_model * m, struct mra_error * err) {

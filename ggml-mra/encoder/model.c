@@ -15,7 +15,9 @@ static enum mra_status load_vocab(struct mra_model * m, struct mra_error * err) 
         return mra_fail(err, MRA_ERR_FORMAT, "%lld tokens, but only %d embeddings", (long long) n, m->info.n_vocab);
     size_t n_labels = 0;
     TRY(mra_gguf_strings(&m->file, mra_key(m, "classifier.output_labels").name, &m->labels_id, &n_labels, err));
-    if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1; // some converters drop them
+    if ((int64_t) n_labels != m->info.n_class + m->info.n_tag) m->labels_id = -1; // some converters drop them
+    if (m->info.n_tag && m->labels_id < 0)
+        return mra_fail(err, MRA_ERR_FORMAT, "%d tags, but %zu labels", m->info.n_tag, n_labels);
     return MRA_OK;
 }
 
@@ -98,7 +100,7 @@ struct mra_model_info mra_model_info(const struct mra_model * m) {
 const struct mra_tokenizer * mra_model_tokenizer(const struct mra_model * m) { return m ? m->tokenizer : NULL; }
 
 const char * mra_model_label(const struct mra_model * m, int i) {
-    if (!m || m->labels_id < 0 || i < 0 || i >= m->info.n_class) return NULL;
+    if (!m || m->labels_id < 0 || i < 0 || i >= m->info.n_class + m->info.n_tag) return NULL;
     return gguf_get_arr_str(m->file.gguf, m->labels_id, (size_t) i);
 }
 

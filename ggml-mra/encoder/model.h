@@ -24,6 +24,7 @@ struct mra_arch {
     bool norm_bias;        // norms have biases; otherwise they may
     bool no_embd_norm;     // no norm behind the embeddings
     bool gated;            // feed-forward: down(act(gate(x))*up(x)), gate a tensor or the first half of up; else plain
+    bool own_files;        // files of llama.cpp's converter give other results than the model: refused
     const char * out_norm; // tensor of the norm behind the last layer, NULL: none
     enum mra_act act, cls_act;
     float eps;                        // of norms
@@ -50,20 +51,27 @@ struct mra_layer {
     int window;                      // largest distance a token sees; -1: all
 };
 
+enum { MRA_MAX_DENSE = 4 };
+
 struct mra_model {
     struct mra_model_info info;
     struct mra_arch arch;
     int n_head_kv;
     enum mra_act mlm_act;
-    enum mra_pooling cls_pooling; // what the classifier sees
+    enum mra_pooling cls_pooling; // what the classifier sees: the first token, or the mean
+    bool cls_late;                // it sees every token, and the mean of the logits counts
 
     struct ggml_tensor *token_embd, *token_types, *position_embd; // token_types may be NULL; position_embd: if learnt
     struct mra_norm embd_norm, out_norm;
     struct mra_layer * layers;           // [n_layer]
-    struct mra_dense cls, cls_out;       // w NULL: not there
+    struct mra_dense cls, cls_out;       // of sequences (info.n_class) or tokens (info.n_tag); w NULL: not there
     struct mra_norm cls_norm;            // between them
     struct mra_dense mlm_dense, mlm_out; // mlm_out.w: token_embd where it is tied
     struct mra_norm mlm_norm;
+    struct mra_dense dense[MRA_MAX_DENSE]; // [n_dense] behind the pooling
+    enum mra_act dense_act[MRA_MAX_DENSE];
+    int n_dense;
+    struct mra_dense sparse, colbert; // of tokens; w NULL: not there
 
     struct mra_plan * plan; // NULL: none
     uint64_t plan_model;    // what a plan for it says

@@ -14,12 +14,20 @@ struct pass {
     struct mra_graph graph;
     int32_t *ids, *positions, *types, *starts, *rows; // in ctx->ints
     int32_t * row_to;                                 // [n_rows] row of the result
+    const float * given;                              // [n_rows][n_embd] hidden states instead of tokens, or NULL
 };
 
 // whether single tokens are wanted, known before the graph is built
 static bool needs_rows(const struct mra_job * j) {
-    return j->want->kind == MRA_OUTPUT_CLASS || j->want->kind == MRA_OUTPUT_MLM ||
-        (j->want->kind == MRA_OUTPUT_POOLED && (j->pooling == MRA_POOLING_CLS || j->pooling == MRA_POOLING_LAST));
+    const bool pooled = j->want->kind == MRA_OUTPUT_POOLED || j->want->kind == MRA_OUTPUT_CLASS;
+    return j->want->kind == MRA_OUTPUT_MLM ||
+        (pooled && (j->pooling == MRA_POOLING_CLS || j->pooling == MRA_POOLING_LAST));
+}
+
+// whether a row for every token is
+static bool of_tokens(enum mra_output_kind kind) {
+    return kind == MRA_OUTPUT_TOKENS || kind == MRA_OUTPUT_TAGS || kind == MRA_OUTPUT_SPARSE ||
+        kind == MRA_OUTPUT_COLBERT;
 }
 
 static enum mra_status reserve_inputs(struct mra_job * j, struct pass * p, struct mra_error * err) {
@@ -92,6 +100,7 @@ static enum mra_status compute_graph(
     set_input(p->graph.starts, p->starts);
     set_input(p->graph.rows, p->rows);
     set_input(p->graph.shares, ctx->head_shares);
+    set_input(p->graph.given, p->given);
     const double t0 = ctx->part_start = ctx->op_start = mra_now_ms();
     ctx->graph = &p->graph;
     ctx->shape = &p->shape;
@@ -113,7 +122,7 @@ static enum mra_status build(
     return st;
 }
 
-// seqs [p->shape.n_seq]: the caller's numbers of the sequences
+// seqs [p->shape.n_seq]: the caller's numbers of the sequences; NULL: of rows that are given
 static enum mra_status compute(struct mra_context * ctx, struct pass * p, const int * seqs, struct mra_error * err) {
     const double t0 = mra_now_ms();
     const size_t size = mra_graph_size(ctx->model, &p->shape),
@@ -200,7 +209,7 @@ static enum mra_status fetch(struct mra_job * j, struct pass * p, struct mra_err
     }
     for (int i = p->a; i < p->b && p->shape.n_rows == 0; i++) {
         const int32_t first = p->starts[i - p->a], n = p->starts[i - p->a + 1] - first;
-        if (j->want->kind == MRA_OUTPUT_TOKENS) {
+        if (of_tokens(j->want->kind)) {
             ggml_backend_tensor_get(out, j->ctx->out + j->first_row[j->order[i]] * j->n_cols,
                 (size_t) first * out->nb[1], (size_t) n * out->nb[1]);
         } else {
@@ -225,20 +234,35 @@ static void fetch_errors(struct mra_job * j, const struct pass * p) {
         }
 }
 
+static void prepare(struct mra_context * ctx, struct pass * p) {
+    mra_context_choose_threads(ctx);
+    ctx->stats.n_threads = ctx->n_threads;
+    p->shape.attn.n_threads = ctx->n_threads;
+    p->shape.n_ffn_rows = ctx->params.n_ffn_rows;
+    p->shape.dense = !ctx->params.ggml_dense && ctx->n_backends == 1; // the model is in the CPU's memory
+}
+
+enum mra_status mra_pass_head(struct mra_context * ctx, enum mra_head_kind head, const float * rows, int64_t n_rows,
+    float * out, int64_t n_cols, struct mra_error * err) {
+    const int64_t step = ctx->params.n_ffn_rows, n_embd = ctx->model->info.n_embd;
+    for (int64_t i = 0; i < n_rows; i += step) {
+        const int n = (int) (n_rows - i < step ? n_rows - i : step);
+        struct pass p = { .given = rows + i * n_embd, .shape = { .n_tokens = n, .n_rows = n, .head = head, .given = true } };
+        prepare(ctx, &p);
+        const enum mra_status st = compute(ctx, &p, NULL, err);
+        if (st != MRA_OK) return st;
+        ggml_backend_tensor_get(p.graph.out, out + i * n_cols, 0, (size_t) (n * n_cols) * sizeof(float));
+    }
+    return MRA_OK;
+}
+
 enum mra_status mra_pass_run(
     struct mra_job * j, int a, int b, const struct mra_attn_params * attn, struct mra_error * err) {
     struct mra_context * ctx = j->ctx;
-    struct pass p = { .a = a, .b = b };
-    mra_context_choose_threads(ctx);
-    ctx->stats.n_threads = ctx->n_threads;
-    p.shape.attn = *attn;
-    p.shape.attn.n_threads = ctx->n_threads;
+    struct pass p = { .a = a, .b = b, .shape.attn = *attn };
+    prepare(ctx, &p);
     if (attn->frame != MRA_FRAME_EXACT || attn->type != MRA_ATTN_FLOAT) p.shape.n_error_rows = ctx->params.n_error_rows;
-    p.shape.n_ffn_rows = ctx->params.n_ffn_rows;
-    p.shape.dense = !ctx->params.ggml_dense && ctx->n_backends == 1; // the model is in the CPU's memory
-    p.shape.head = j->want->kind == MRA_OUTPUT_CLASS ? MRA_HEAD_CLASS
-        : j->want->kind == MRA_OUTPUT_MLM            ? MRA_HEAD_MLM
-                                                     : MRA_HEAD_NONE;
+    p.shape.head = j->head;
     p.shape.n_seq = b - a;
     for (int i = a; i < b; i++) p.shape.n_tokens += j->seqs[j->order[i]].n;
     enum mra_status st = reserve_inputs(j, &p, err);

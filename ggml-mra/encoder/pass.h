@@ -10,13 +10,19 @@ struct mra_job {
     int n_seq;
     const struct mra_output * want;
     enum mra_pooling pooling; // not DEFAULT
-    int64_t n_cols;           // of the model's rows
-    int64_t n_dims;           // of the result's rows, at most n_cols
+    enum mra_head_kind head;  // behind the layers
+    enum mra_head_kind later; // computed of pooled rows when all of them are there; NONE: nothing is
+    int64_t n_cols;           // of the passes' rows
+    int64_t n_dims;           // that are kept of them
     int * order;              // [n_order] sequences in the order they are computed, exact ones first
     int n_order, n_exact;
     int64_t * first_row; // [n_seq] TOKENS: row of the result of each sequence's first token
     int32_t * start;     // [n_seq] first token within the pass, -1: not in it
 };
+
+// The head alone: rows : [n_rows][n_embd] -> out : [n_rows][n_cols].
+enum mra_status mra_pass_head(struct mra_context * ctx, enum mra_head_kind head, const float * rows, int64_t n_rows,
+    float * out, int64_t n_cols, struct mra_error * err);
 
 // Computes sequences order[a .. b) with one kind of attention; their rows go to ctx->out.
 enum mra_status mra_pass_run(

@@ -48,12 +48,12 @@ static bool ends_with(const char * s, const char * end) {
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-// biases and norms are vectors; the classifier's output is too small to be worth an error
+// biases and norms are vectors; a classifier's output is too small to be worth an error
 static bool stays(const struct ggml_tensor * t) {
     const char * name = ggml_get_name(t);
     return ggml_n_dims(t) < 2 || !ends_with(name, ".weight") || ends_with(name, "_norm.weight") ||
         strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0 ||
-        strcmp(name, "cls.output.weight") == 0;
+        strcmp(name, "cls.output.weight") == 0 || strcmp(name, "tag.output.weight") == 0;
 }
 
 // K types have blocks of 256. Rows that do not fit get the smallest type with blocks of 32 that is about as exact

@@ -283,3 +283,29 @@ enum mra_status mra_tokenize(const struct mra_tokenizer * tok, const char * a, s
     }
     return MRA_OK;
 }
+
+static size_t n_chars(const char * s, size_t n) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; count++) {
+        int32_t cp;
+        i += (size_t) mra_utf8_decode(s + i, n - i, &cp);
+    }
+    return count;
+}
+
+// characters of a WordPiece token as Hugging Face spells it: words as they are, ##x inside of one
+static size_t n_wordpiece_chars(const struct mra_tokenizer * tok, int32_t id) {
+    const char * token = tok->bytes + tok->begin[id];
+    const size_t len = tok->begin[id + 1] - tok->begin[id], n = n_chars(token, len);
+    int32_t cp = 0;
+    if (len) { mra_utf8_decode(token, len, &cp); }
+    return cp == MRA_METASPACE ? n - 1 : tok->is_special[id] ? n : n + 2;
+}
+
+bool mra_token_goes_on(const struct mra_tokenizer * tok, const struct mra_token * t, const char * text, size_t n) {
+    if (t->id < 0 || t->id >= tok->n_tokens || t->id == tok->unk || t->start > t->end || t->end > n) { return false; }
+    if (tok->kind == MRA_VOCAB_WORDPIECE) {
+        return n_wordpiece_chars(tok, t->id) != n_chars(text + t->start, t->end - t->start);
+    }
+    return t->start > 0 && text[t->start - 1] != ' ' && (t->start == n || text[t->start] != ' ');
+}

@@ -60,6 +60,10 @@ struct mra_model_info {        // strings belong to the model
     bool normalize;           // whether pooled embeddings are divided by their length by default
     bool has_mlm;
     int n_class;       // 0: no classifier
+    int n_tag;         // labels that a token may have; 0: no token classifier
+    int n_pooled;      // numbers of an embedding: n_embd, or what dense layers behind the pooling make of it
+    int n_colbert;     // numbers of a token's ColBERT vector; 0: it has none
+    bool has_sparse;   // weights of tokens
     const char * note; // "", or what a user must know of the file's results, as a line
     enum mra_problem problem;
     bool has_mra; // trained with multi-resolution attention: `attn` says which
@@ -73,7 +77,7 @@ struct mra_model_info {        // strings belong to the model
 struct mra_model * mra_model_load(const char * path, const struct mra_model_params * params, struct mra_error * err);
 void mra_model_free(struct mra_model * model);                        // NULL is fine
 struct mra_model_info mra_model_info(const struct mra_model * model); // NULL: all zero
-// Of class i; NULL: the file has none. Belongs to the model.
+// Of class or tag i; NULL: the file has none. Belongs to the model.
 const char * mra_model_label(const struct mra_model * model, int i);
 
 // Texts that sentence-transformers puts before every text, such as "query: ". Callers put them there; nothing here
@@ -225,10 +229,13 @@ struct mra_seq {
 
 enum mra_output_kind {
     MRA_OUTPUT_TOKENS, // last hidden states, a row per token, sequences end to end     [n_tokens][n_embd]
-    MRA_OUTPUT_POOLED, // an embedding per sequence                                     [n_seq][n_embd]
+    MRA_OUTPUT_POOLED, // an embedding per sequence                                     [n_seq][n_pooled]
     MRA_OUTPUT_CLASS,  // the classifier's logits                                       [n_seq][n_class]
     MRA_OUTPUT_MLM,    // masked-language-model logits at the given positions           [n_at][n_vocab]
-    MRA_OUTPUT_SPANS,  // an embedding per span of tokens ("late chunking")             [n_span][n_embd]
+    MRA_OUTPUT_SPANS,  // an embedding per span of tokens ("late chunking")             [n_span][n_pooled]
+    MRA_OUTPUT_TAGS,   // the token classifier's logits, sequences end to end           [n_tokens][n_tag]
+    MRA_OUTPUT_SPARSE, // a weight per token, not negative (bge-m3)                     [n_tokens][1]
+    MRA_OUTPUT_COLBERT, // a vector of length 1 per token (bge-m3)                      [n_tokens][n_colbert]
 };
 
 struct mra_at {
@@ -260,6 +267,38 @@ struct mra_result {
 // MRA_OUTPUT_TOKENS only: the others take what they need of a pass when it is done.
 enum mra_status mra_encode(struct mra_context * ctx, const struct mra_seq * seqs, int n_seq,
     const struct mra_output * want, struct mra_result * result, struct mra_error * err);
+
+// ---- entities --------------------------------------------------------------------------------------------------
+
+// How tokens become entities: what transformers calls the aggregation strategy of its token-classification pipeline.
+enum mra_aggregation {
+    MRA_AGGREGATION_NONE,    // an entity is a token with its best label
+    MRA_AGGREGATION_SIMPLE,  // neighbouring tokens of the same label (B-X begins another X) are one entity X
+    MRA_AGGREGATION_FIRST,   // the same with words instead of tokens: the label of a word is that of its first token,
+    MRA_AGGREGATION_AVERAGE, // the best of the mean of its tokens' probabilities,
+    MRA_AGGREGATION_MAX,     // or that of its surest token
+};
+
+struct mra_entity {
+    const char * label; // belongs to the model; grouped: without what stands before its first '-'
+    double score;       // probability of the label; the mean over what is grouped
+    uint32_t start, end; // bytes of the text
+    int token;           // the first one of it
+};
+
+struct mra_entity_list { // {0} is an empty list
+    struct mra_entity * data;
+    size_t n;
+};
+void mra_entity_list_free(struct mra_entity_list * list);
+
+// Entities of text[0 .. n_text) in its order, from its tokens and their logits : [n_tokens][n_tag] of MRA_OUTPUT_TAGS.
+// Special tokens and entities with the label `ignore` (NULL: "O"; "": none) are left out. Replaces what is in the list.
+enum mra_status mra_entities(const struct mra_model * model, const char * text, size_t n_text,
+    const struct mra_token * tokens, int n_tokens, const float * logits, enum mra_aggregation aggregation,
+    const char * ignore, struct mra_entity_list * list, struct mra_error * err);
+
+// ---- errors and times ------------------------------------------------------------------------------------------
 
 // Sums of ggml_mra_attn_error (mra_attn_error_of tells the error): [n_layer][n_head][MRA_ATTN_ERROR_SUMS] of sequence
 // seq of the last mra_encode. All 0: attention was exact in floats there (also: layers with a window), or the sequence

@@ -228,6 +228,11 @@ int32_t mra_tokenizer_find(const struct mra_tokenizer * tok, const char * token,
 // An id out of range has no text.
 size_t mra_tokenizer_text(const struct mra_tokenizer * tok, int32_t id, char * buf, size_t size);
 
+// Whether token t of text[0 .. n) goes on with the word of the token before it, as transformers' token-classification
+// pipeline has it. WordPiece: the token's spelling (##x) has not as many characters as the text it stands for. Others:
+// there is no space before it or at its start. An unknown token is a word of its own.
+bool mra_token_goes_on(const struct mra_tokenizer * tok, const struct mra_token * t, const char * text, size_t n);
+
 #ifdef __cplusplus
 }
 #endif
