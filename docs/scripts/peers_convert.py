@@ -78,7 +78,7 @@ def onnx(folder: str, out: str) -> None:
 
     example = torch.randint(10, 1000, (1, 300))
     n = torch.export.Dim("n", min=2, max=1 << 17)
-    torch.onnx.export(Hidden(), (example,), out, input_names=["input_ids"], output_names=["hidden"], dynamic_shapes={"input_ids": {1: n}},
+    torch.onnx.export(Hidden().eval(), (example,), out, input_names=["input_ids"], output_names=["hidden"], dynamic_shapes={"input_ids": {1: n}},
                       dynamo=True, external_data=False)
 
 

@@ -30,7 +30,7 @@ def table(m: dict, rows: list) -> str:
     ours = {n: min((r["seconds"] for r in rows if r.get("n") == n and r["key"] == "ours-int8"), default=math.nan) for n in ns}
     runs = {n: next((r["run"] for r in rows if r.get("n") == n and r["key"] == "ours-int8"), None) for n in ns}
     out = ["<!-- written by docs/scripts/bench_peers.py -->", f"{m['cpu']} ({', '.join(m['flags'])}), {m['threads']} threads.", ""]
-    out.append("| |" + "".join(f" {n} tokens: s | against exact int8 | MB |" for n in ns) + "".join(f" {x}: cosine |" for x in models))
+    out.append("| |" + "".join(f" {n} tokens: s | against exact int8 | MB |" for n in ns) + "".join(f" {x}: cosine, mean and smallest |" for x in models))
     out.append("|---|" + "---:|---:|---:|" * len(ns) + "---:|" * len(models))
     other_run = False
     for name in names:
