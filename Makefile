@@ -5,7 +5,7 @@
 # make install [PREFIX=/usr/local] [DESTDIR=]     programs, man pages, shell completion, libraries; make uninstall removes them
 # make figures          draw docs/*.svg again from the measurements beside them
 # make eval             retrieval by two real models, exact and approximate attention, quantized weights (about half an hour)
-# make bench-peers      against PyTorch and llama.cpp on this machine; installs them into build/peers (several GB, long)
+# make bench-peers      against PyTorch, OpenVINO, onnxruntime and llama.cpp on this machine: time and closeness; installs them into build/peers (several GB, long)
 # make mutants          seeded bugs that the tests must catch (long)
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
 # make fuzz [T=300]      every fuzz target in turn, T seconds in all (clang; tests/fuzz)

@@ -82,6 +82,16 @@ static enum mra_attention_type type_of(const char * name) {
                                               : MRA_ATTENTION_TYPE_FLOAT;
 }
 
+// what a job's embedding is: the mean of the last hidden states, or the first of them
+static enum mra_status pooling_of(const cJSON * job, enum mra_pooling * pooling, struct mra_error * err) {
+    const cJSON * item = cJSON_GetObjectItem(job, "pooling");
+    const char * name = item ? cJSON_GetStringValue(item) : "mean";
+    *pooling = name && strcmp(name, "cls") == 0 ? MRA_POOLING_CLS : MRA_POOLING_MEAN;
+    if (!name || (*pooling == MRA_POOLING_MEAN && strcmp(name, "mean") != 0))
+        return mra_fail(err, MRA_ERR_ARG, "\"pooling\" is \"mean\" or \"cls\"");
+    return MRA_OK;
+}
+
 static enum mra_status use_params(struct state * s, const cJSON * job, struct mra_error * err) {
     const cJSON *frame = cJSON_GetObjectItem(job, "frame"), *budget = cJSON_GetObjectItem(job, "budget"),
                 *threads = cJSON_GetObjectItem(job, "threads");
@@ -137,10 +147,11 @@ static enum mra_status run(struct state * s, const cJSON * job, cJSON * o, struc
     int32_t * ids = ids_of(job, &n);
     enum mra_status st = ids ? use_params(s, job, err)
                              : mra_fail(err, MRA_ERR_ARG, "a job needs \"ids\", a list of token ids");
+    struct mra_output want = { .kind = MRA_OUTPUT_POOLED, .normalize = -1 };
     if (st == MRA_OK) st = use_kernels(job, err);
+    if (st == MRA_OK) st = pooling_of(job, &want.pooling, err);
     if (st == MRA_OK) {
         const struct mra_seq seq = { .n = n, .ids = ids };
-        const struct mra_output want = { .kind = MRA_OUTPUT_POOLED, .pooling = MRA_POOLING_MEAN, .normalize = -1 };
         struct mra_result r;
         const double t0 = now_seconds();
         st = mra_encode(s->ctx, &seq, 1, &want, &r, err);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """One contender in a process of its own, driven by bench_peers.py: the protocol of mra-bench model --worker.
 
-    python docs/scripts/peers_worker.py torch-fp32|torch-int8|llama MODEL TOKENS THREADS
+    python docs/scripts/peers_worker.py torch-fp32|torch-int8|openvino|openvino-int8|onnxruntime-int8|llama MODEL TOKENS THREADS mean|cls
 
 Standard input has a job per line, {"ids": [...]}; standard output first says what runs, then {"seconds", "peak_mb", "embedding"} per
-job: the mean of the last hidden states. TOKENS: the length that memory is set up for.
+job: the mean of the last hidden states, or the first of them. TOKENS: the length that memory is set up for.
 """
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def peak_mb() -> float:
         return next(int(line.split()[1]) * 1024 / 1e6 for line in f if line.startswith("VmHWM"))
 
 
-def torch_model(folder: str, threads: int, int8: bool):
+def torch_model(folder: str, threads: int, cls: bool, int8: bool):
     import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
-    model = transformers.RobertaModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="sdpa", dtype=torch.float32).eval()
+    model = transformers.AutoModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="sdpa", dtype=torch.float32).eval()
     if int8:
         warnings.simplefilter("ignore")  # quantize_dynamic is deprecated, and still what torch itself has for this
         model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
@@ -36,14 +36,53 @@ def torch_model(folder: str, threads: int, int8: bool):
         with torch.inference_mode():
             x = torch.tensor([ids])
             t0 = time.perf_counter()
-            out = model(x).last_hidden_state.mean(1)[0]
+            hidden = model(x).last_hidden_state[0]
+            out = hidden[0] if cls else hidden.mean(0)
             return time.perf_counter() - t0, out.tolist()
 
     engine = f", {torch.backends.quantized.engine}" if int8 else ""
     return run, f"torch {torch.__version__}, transformers {transformers.__version__} ({torch.backends.cpu.get_cpu_capability()}{engine})"
 
 
-def llama_model(path: str, tokens: int, threads: int):
+def openvino_model(path: str, threads: int, cls: bool):
+    import numpy as np
+    import openvino as ov
+
+    core = ov.Core()
+    model = core.compile_model(path, "CPU", {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY"})
+    request = model.create_infer_request()
+
+    def run(ids):
+        x = np.array([ids], dtype=np.int64)
+        t0 = time.perf_counter()
+        hidden = request.infer({0: x})[0][0]
+        out = hidden[0] if cls else hidden.mean(0)
+        return time.perf_counter() - t0, out.tolist()
+
+    precision = model.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    return run, f"openvino {ov.__version__} ({precision} where it is not int8)"
+
+
+def onnxruntime_model(path: str, threads: int, cls: bool):
+    import numpy as np
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+    def run(ids):
+        x = np.array([ids], dtype=np.int64)
+        t0 = time.perf_counter()
+        hidden = session.run(None, {"input_ids": x})[0][0]
+        out = hidden[0] if cls else hidden.mean(0)
+        return time.perf_counter() - t0, out.tolist()
+
+    return run, f"onnxruntime {ort.__version__}"
+
+
+def llama_model(path: str, tokens: int, threads: int, cls: bool):
     import ctypes
 
     import llama_cpp as ll
@@ -57,7 +96,7 @@ def llama_model(path: str, tokens: int, threads: int):
     p.n_ctx = p.n_batch = p.n_ubatch = tokens
     p.n_threads = p.n_threads_batch = threads
     p.embeddings = True
-    p.pooling_type = ll.LLAMA_POOLING_TYPE_MEAN
+    p.pooling_type = ll.LLAMA_POOLING_TYPE_CLS if cls else ll.LLAMA_POOLING_TYPE_MEAN
     p.flash_attn_type = ll.LLAMA_FLASH_ATTN_TYPE_ENABLED
     ctx = ll.llama_init_from_model(model, p)
     batch = ll.llama_batch_init(tokens, 0, 1)
@@ -79,8 +118,18 @@ def llama_model(path: str, tokens: int, threads: int):
     return run, f"llama-cpp-python {ll.__version__} ({ll.llama_print_system_info().decode().strip()})"
 
 
+def load(kind: str, model: str, tokens: int, threads: int, cls: bool):
+    if kind == "llama":
+        return llama_model(model, tokens, threads, cls)
+    if kind == "onnxruntime-int8":
+        return onnxruntime_model(model, threads, cls)
+    if kind.startswith("openvino"):
+        return openvino_model(model, threads, cls)
+    return torch_model(model, threads, cls, kind == "torch-int8")
+
+
 def main() -> int:
-    kind, model, tokens, threads = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    kind, model, tokens, threads, pooling = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print does not belong among the answers
 
@@ -88,7 +137,7 @@ def main() -> int:
         print(json.dumps(x), file=answers, flush=True)
 
     try:
-        run, about = llama_model(model, tokens, threads) if kind == "llama" else torch_model(model, threads, kind == "torch-int8")
+        run, about = load(kind, model, tokens, threads, pooling == "cls")
         answer({"about": about})
         for line in sys.stdin:
             seconds, embedding = run(json.loads(line)["ids"])
