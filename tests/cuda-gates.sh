@@ -15,18 +15,22 @@ topk_kernel               | 640  | 20480 | 96  |
 coarse_kernel             | 128  | 0     | 80  |
 pack_copy<.*>             | 256  | 0     | 64  |
 pack_stat<.*>             | 128  | 0     | 80  |
+order_(start|bias)        | 256  | 0     | 64  |
+order_(finish|covariance) | 256  | 0     | 64  |
+order_sums                | 256  | 0     | 128 |
+order_split               | 256  | 53440 | 64  |
 attend<32>                | 128  | 10240 | 128 | HMMA LDGSTS
 attend<64>                | 128  | 18432 | 168 | HMMA LDGSTS
 attend<80>                | 128  | 22528 | 168 | HMMA LDGSTS
 attend<96>                | 128  | 26624 | 200 | HMMA LDGSTS
 attend<128>               | 128  | 34816 | 255 | HMMA LDGSTS
 attend<256>               | 64   | 50688 | 255 | HMMA LDGSTS
-columns<32>               | 128  | 49152 | 128 | HMMA LDGSTS
-columns<64>               | 128  | 49152 | 168 | HMMA LDGSTS
-columns<80>               | 64   | 49152 | 200 | HMMA LDGSTS
-columns<96>               | 64   | 49152 | 200 | HMMA LDGSTS
-columns<128>              | 64   | 49152 | 255 | HMMA LDGSTS
-columns<256>              | 32   | 49152 | 255 | HMMA LDGSTS
+columns<32, .*>           | 128  | 49152 | 128 | HMMA LDGSTS
+columns<64, .*>           | 128  | 49152 | 168 | HMMA LDGSTS
+columns<80, .*>           | 64   | 49152 | 200 | HMMA LDGSTS
+columns<96, .*>           | 64   | 49152 | 200 | HMMA LDGSTS
+columns<128, .*>          | 64   | 49152 | 255 | HMMA LDGSTS
+columns<256, .*>          | 32   | 49152 | 255 | HMMA LDGSTS
 TABLE
 # per multiprocessor: threads, blocks, shared memory in KiB, of which a block's own takes 1 from sm_80 on (CUDA C++ Programming Guide, technical
 # specifications per compute capability); an architecture that is not here gets no occupancy

@@ -1,8 +1,11 @@
 #include "cuda-target.h"
 
 #include "../ggml-mra/src/cuda/cuda.h"
+#include "../ggml-mra/src/device-pack.h"
 #include "../ggml-mra/src/node.h"
 #include "cuda-host/host.h"
+
+#include <pthread.h>
 
 static int n_emulated[MRA_KIND_COUNT], n_on_cpu[MRA_KIND_COUNT];
 
@@ -78,9 +81,63 @@ static int select_by_topk(int32_t * idx, float * x, int n, int m) {
     return out[1];
 }
 
+// a head of rows as a tensor [d, n]
+static struct mra_tensor head_tensor(struct mra_rows x, int d, int n) {
+    const bool f16 = x.type == MRA_F16;
+    return (struct mra_tensor) { (char *) x.data, f16 ? MRA_TENSOR_F16 : MRA_TENSOR_F32, { d, n, 1, 1 },
+        { f16 ? 2 : 4, x.stride, x.stride * n, x.stride * n } };
+}
+
+// The query_order node of one head. The CPU's threads come here, too: with the order of the device, the rest is theirs.
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+static void query_order_of_node(const struct mra_attn_head * a, bool given, void * scratch) {
+    (void) scratch;
+    struct mra_node p = { .magic = MRA_MAGIC, .kind = MRA_KIND_QUERY_ORDER, .n_fixed = 3 };
+    p.flags = given ? MRA_FLAG_GIVEN : 0;
+    p.u.attn = (struct mra_attn_node) {
+        .frame = MRA_PLAN_SORTED, .scale = a->scale, .max_len = a->n_k, .n_all = (int16_t) a->n_all
+    };
+    const struct mra_order_layout l = mra_order_layout_of(a->d, a->n_q, a->n_k, 1, 1, 1);
+    const int64_t n = mra_device_order_of(&l, &p.u.attn, false, a->dv, a->n_q, a->n_k, 1, 1, 1, 1).words;
+    const struct mra_tensor src[3] = { head_tensor(a->q, a->d, a->n_q), head_tensor(a->k, a->d, a->n_k),
+        head_tensor(a->v, a->dv, a->n_k) };
+    const int64_t rows[3] = { a->n_q, a->n_k, a->n_k };
+    int32_t * w = malloc(n * sizeof(int32_t));
+    memset(w, 0x7f, n * sizeof(int32_t));
+    if (given) memcpy(w + l.order, a->sorted.order, a->n_q * sizeof(int32_t));
+    pthread_mutex_lock(&one_at_a_time);
+    mra_host_buffers_clear();
+    mra_host_buffer(w, n * sizeof(int32_t), "dst");
+    for (int i = 0; i < 3; i++)
+        mra_host_buffer(src[i].data, (rows[i] - 1) * src[i].nb[1] + src[i].ne[0] * src[i].nb[0], "src");
+    const struct mra_tensor dst = { (char *) w, MRA_TENSOR_I32, { n, 1, 1, 1 }, { 4, 4 * n, 4 * n, 4 * n } };
+    const int code = mra_cuda_run(&p, dst, src, 3, NULL);
+    CHECK(code == 0, "query-order: %s", mra_cuda_message(code));
+    count_findings("query-order");
+    n_emulated[MRA_KIND_QUERY_ORDER]++;
+    pthread_mutex_unlock(&one_at_a_time);
+    const struct mra_sorted * s = &a->sorted;
+    const int n_b = mra_div_up(a->n_q, MRA_QUERY_BLOCK);
+    memcpy(s->order, w + l.order, a->n_q * sizeof(int32_t));
+    memcpy(s->q_mean, w + l.q_mean, (size_t) n_b * l.dim * sizeof(float));
+    memcpy(s->q_var, w + l.q_var, l.dim * sizeof(float));
+    memcpy(s->spread, w + l.spread, n_b * sizeof(float));
+    memcpy(s->all_keys, w + l.all_keys, n_b * sizeof(int32_t));
+    memcpy(s->k_mean, w + l.k_mean, l.dim * sizeof(float));
+    memcpy(s->key_bias, w + l.key_bias, a->n_k * sizeof(float));
+    free(w);
+}
+
+static void bias_is_there(const struct mra_attn_head * a, void * scratch) { // the node computes it, too
+    (void) a;
+    (void) scratch;
+}
+
 // nodes for integers are built as where the CPU has them
 const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host",
     .topk_blocks = select_by_topk,
+    .query_order = query_order_of_node,
+    .key_bias = bias_is_there,
     .int8 = { MRA_INT8_BYTES, 2, int8_pack_nowhere, int8_attn_nowhere } };
 
 // Shared memory passes that a kernel may spend, against the fewest possible; the first that fits.

@@ -1,6 +1,6 @@
 // What a device keeps in the pack node's memory, and where: F16 copies of K and V, statistics of key blocks, and lists
-// that are too long for shared memory. The CPU lays the same memory out in its own way (op-pack.c); the node is
-// large enough for both.
+// that are too long for shared memory; and behind the results in the query_order node's. The CPU lays the same memory
+// out in its own way (op-pack.c, op-query-order.c); the nodes are large enough for both.
 #pragma once
 
 #include "node-params.h"
@@ -91,7 +91,7 @@ MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_attn_node 
         for (int i = 0; i < 2; i++) {
             const int n = mra_columns_worst_length(max_len, i);
             const struct mra_columns_plan c = mra_attn_plan(p, n);
-            const struct mra_device_lists l = mra_device_lists_of(n, c.g, c.m1 + 1, c.m2 + c.g);
+            const struct mra_device_lists l = mra_device_lists_of(n, c.g, c.m1 + 1, c.m2 + MRA_KEY_BLOCK_WIDE);
             const size_t kept = l.kept * sizeof(float), rest = (l.pooled + l.expanded + l.logits) * sizeof(float);
             const size_t shared = kept + (rest > tiles ? rest : tiles);
             if (kept + rest > r.list_bytes) r.list_bytes = kept + rest;
@@ -113,4 +113,40 @@ MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_attn_node 
 // Are these rows of F16 that 16-byte copies can read in place?
 MRA_INLINE bool mra_device_in_place(bool f16, const size_t * nb) {
     return f16 && nb[1] % 16 == 0 && nb[2] % 16 == 0 && nb[3] % 16 == 0;
+}
+
+// In 4-byte words from the start of the query_order node. A piece: MRA_DEVICE_PIECE neighbouring tokens, which are
+// added up first; sequence s, whose first token is token t of all, has its pieces from t/MRA_DEVICE_PIECE + s on.
+enum { MRA_DEVICE_PIECE = 256 };
+struct mra_device_order {
+    int64_t keys;   // U32 [n_batch][n_head][n_q]        projections, as numbers that sort alike
+    int64_t spare;  // I32 [n_batch][n_head][n_q]        the order before a split
+    int64_t cov;    // F32 [n_cov][n_head_kv][dim][dim]  covariance of sampled keys
+    int64_t diag;   // F32 [n_seq][n_head_kv][dim]       its diagonal
+    int64_t sums;   // F32 [n_head][n_piece][2*dim + dim_v]   (q - q_mean)^2, K, V
+    int64_t v_mean; // F32 [n_seq][n_head][dim_v]
+    int64_t words;  // of all
+    int64_t n_piece;
+    int64_t shortest; // packed sequences from so many tokens on have a covariance; 0: all
+    int dim_v;
+};
+MRA_INLINE struct mra_device_order mra_device_order_of(const struct mra_order_layout * l,
+    const struct mra_attn_node * p, bool starts, int dv, int64_t n_q, int64_t n_k, int64_t n_head, int64_t n_head_kv,
+    int64_t n_batch, int64_t n_seq) {
+    struct mra_device_order r;
+    const int64_t n_max = n_q > n_k ? n_q : n_k;
+    int64_t at = l->words;
+#define MRA_TAKE(n) (at = (at + 15) / 16 * 16 + (n), at - (n))
+    r.dim_v = (dv + 15) / 16 * 16;
+    r.shortest = starts ? (p->m1 < 0 ? (int) MRA_SORTED_EXACT : (int) MRA_QUERY_BLOCK) + 1 : 0;
+    r.n_piece = n_batch * n_max / MRA_DEVICE_PIECE + n_seq;
+    r.keys = MRA_TAKE(n_batch * n_head * n_q);
+    r.spare = MRA_TAKE(n_batch * n_head * n_q);
+    r.cov = MRA_TAKE((r.shortest ? n_k / r.shortest + 1 : n_seq) * n_head_kv * l->dim * l->dim);
+    r.diag = MRA_TAKE(n_seq * n_head_kv * l->dim);
+    r.sums = MRA_TAKE(n_head * r.n_piece * (2 * l->dim + r.dim_v));
+    r.v_mean = MRA_TAKE(n_seq * n_head * r.dim_v);
+#undef MRA_TAKE
+    r.words = at;
+    return r;
 }

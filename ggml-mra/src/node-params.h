@@ -50,6 +50,7 @@ enum mra_flag {
     MRA_FLAG_KEYS = 1 << 1,        // pool: x are keys, so that key lengths count
     MRA_FLAG_FINEST_ONLY = 1 << 2, // attn, coarse_state: what is not refined is dropped (MRA-2-s)
     MRA_FLAG_COPY = 1 << 3,        // pack: rows of k and v are copied
+    MRA_FLAG_GIVEN = 1 << 4,       // query_order, in tests: the order is there already
 };
 
 struct mra_pool_node {

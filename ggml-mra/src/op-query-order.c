@@ -1,7 +1,8 @@
 // query_order: which queries of a head are alike, and what its keys weigh in the choice of keys: everything that the
 // sorted frame computes once per head before any attention (kernels.h: struct mra_sorted). Results of all heads lie in
-// one node (struct mra_order_layout), scratch memory of its threads behind them.
+// one node (struct mra_order_layout), scratch memory of its threads, or of a device (device-pack.h), behind them.
 #include "checks.h"
+#include "device-pack.h"
 #include "op-pack.h"
 
 #include <math.h>
@@ -26,9 +27,15 @@ struct ggml_tensor * mra_query_order_new(struct ggml_context * ctx, struct ggml_
     p.u.attn = *attn;
     if (p.u.attn.slots > q->ne[2] * n_seq) p.u.attn.slots = (uint16_t) (q->ne[2] * n_seq); // a thread has whole heads
     const int64_t slots = (int64_t) (p.u.attn.slots * slot_size(attn, q, k, v, starts) + ALIGN);
-    const struct mra_sources src = { .fixed = { q, k, v }, 
-        .optional = { [MRA_SRC_LENGTHS] = lengths, [MRA_SRC_SHARES] = shares } };
-    const int64_t ne[4] = { layout_of(q, k, n_seq).words + slots / (int64_t) sizeof(int32_t), 1, 1, 1 };
+    const struct mra_order_layout l = layout_of(q, k, n_seq);
+    const int64_t cpu = l.words + slots / (int64_t) sizeof(int32_t),
+                  device = mra_device_order_of(
+                      &l, attn, starts, (int) v->ne[0], q->ne[1], k->ne[1], q->ne[2], k->ne[2], k->ne[3], n_seq)
+                               .words;
+    const struct mra_sources src = {
+        .fixed = { q, k, v }, .optional = { [MRA_SRC_LENGTHS] = lengths, [MRA_SRC_SHARES] = shares }
+    };
+    const int64_t ne[4] = { cpu > device ? cpu : device, 1, 1, 1 };
     return mra_node_new(ctx, GGML_TYPE_I32, ne, &src, p, err);
 }
 

@@ -1,6 +1,7 @@
 // Columns frame {16 x g, 16 x 1, 1 x 1} of one query block, q~ its mean query:
 //   out_i = [ sum_kept e^{q_i.k_j} v_j + sum_{expanded, not kept} e^{q~.k_j} v_j + sum_{not expanded} c_y e^{q~.k~_y}
 //   v~_y ] / (same, v = 1)
+// Sorted frame: query blocks of alike queries, keys minus their mean, choice by score + bias (see kernels.h).
 // One warp per query block, from the scores of the key blocks to the output. The warps of a thread block have
 // neighbouring query blocks, which choose much the same keys: what one reads, the others find in L1. What is chosen by
 // is computed in F32 from K as it is given.
@@ -27,7 +28,15 @@ struct query_block {
     int *kept, *expanded;
     float *pooled, *logit; // [n_b] q~.k~; [m1*g] q~.k_j; both later weights, and -inf, then 0, for what was refined
     void * tiles;          // shared; where lists lie there too, over all of them but `kept`
+    struct sorted_head sorted;
+    float shift[2]; // sorted: what the mean key adds to the coarse scores of rows lane/4 and lane/4 + 8
 };
+
+// where row r of the block lies in its tensors; in the sorted frame padding stays behind the queries
+template <bool SORTED> MRA_DEVICE int query_at(const struct query_block & b, int r) {
+    const int i = b.x * H + r;
+    return SORTED && i < b.s.n_q ? b.sorted.order[i] : i;
+}
 
 MRA_DEVICE void list_places(struct query_block & b, char * shared, char * lists, int dim) {
     const struct mra_device_lists l = mra_device_lists_of(b.s.n_k, b.s.plan.g, b.s.plan.m1, b.s.plan.m2);
@@ -53,8 +62,30 @@ MRA_DEVICE void mean_query(const struct attn_args & a, const struct query_block 
     __syncwarp();
 }
 
+// sorted: the mean query is there already; b.shift = scale (q_i - q~).k_mean
+MRA_DEVICE void centre_queries(const struct attn_args & a, struct query_block & b) {
+    const int lane = threadIdx.x % MRA_WARP, n = min(H, b.s.n_q - b.x * H), d = (int) a.q.ne[0];
+    const float * mean = b.sorted.q_mean + (int64_t) b.x * a.order.dim;
+    for (int c = lane; c < d; c += MRA_WARP) b.qm[c] = mean[c];
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < 2; r++) {
+        const int i = query_at<true>(b, min(lane / 4 + r * 8, n - 1));
+        const float * q = (const float *) row_at(a.q, b.s, b.head, i);
+        float sum = 0.0f;
+        for (int c = lane % 4; c < d; c += 4) sum += (q[c] - b.qm[c]) * b.sorted.k_mean[c];
+        b.shift[r] = mra_warp_sum<4>(sum) * a.scale;
+    }
+}
+
+MRA_DEVICE float largest_bias(const struct query_block & b, int y) {
+    float top = -INFINITY;
+    for (int j = y << b.log_g; j < min((y + 1) << b.log_g, b.s.n_k); j++) top = fmaxf(top, b.sorted.key_bias[j]);
+    return top;
+}
+
 // scores of the key blocks, a lane each -> the m1 best; returns how many
-MRA_DEVICE int expand(const struct attn_args & a, const struct query_block & b, int is) {
+template <bool SORTED> MRA_DEVICE int expand(const struct attn_args & a, const struct query_block & b, int is) {
     const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], first_n = a.node.u.attn.first_n,
               diag_n = a.node.u.attn.diag_n;
     const int64_t b0 = first_block(a, b.s, is);
@@ -75,6 +106,7 @@ MRA_DEVICE int expand(const struct attn_args & a, const struct query_block & b, 
             u += fmaxf(q * lo[c * MRA_DEVICE_PANEL], q * hi[c * MRA_DEVICE_PANEL]);
         }
         if (!b.s.plan.bound) u = l;
+        if (SORTED) u += largest_bias(b, y);
         if (first_n || diag_n) u = mra_named_key(u, mra_columns_priors(first_n, diag_n, b.s.plan.g, b.x, y));
         b.pooled[y] = l;
         b.logit[y] = u;
@@ -129,8 +161,18 @@ MRA_DEVICE void load_channels(float (&x)[8], const char * row, int part, int d, 
     if (c + 16 < d) load_floats(x + 4, row + c * 4 + 64, aligned);
 }
 
+// sorted: the keys are chosen by logit + bias; turns what they were chosen by into logits again
+MRA_DEVICE void take_bias_off(const struct query_block & b, int n) {
+    for (int j = threadIdx.x % MRA_WARP; j < n; j += MRA_WARP) {
+        const int key = expanded_key(b, j);
+        if (key < b.s.n_k) b.logit[j] -= b.sorted.key_bias[key]; // -inf, which is kept, stays
+    }
+    __syncwarp();
+}
+
 // q~.k_j of the expanded keys, 4 lanes each -> the m2 best; returns how many
-template <int D> MRA_DEVICE int keep(const struct attn_args & a, const struct query_block & b, int n_expanded) {
+template <int D, bool SORTED>
+MRA_DEVICE int keep(const struct attn_args & a, const struct query_block & b, int n_expanded) {
     enum { PARTS = (D + 31) / 32 };
     const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], n = n_expanded << b.log_g;
     const bool f16 = a.k.type == MRA_TENSOR_F16,
@@ -155,6 +197,7 @@ template <int D> MRA_DEVICE int keep(const struct attn_args & a, const struct qu
             for (int i = 0; i < 8; i++) sum += q[p][i] * x[i];
         }
         sum = mra_warp_sum<4>(sum);
+        if (SORTED && lane % 4 == 0 && key < b.s.n_k) sum += b.sorted.key_bias[key];
         if (lane % 4 == 0) b.logit[j] = key < b.s.n_k ? sum : -INFINITY;
     }
     __syncwarp();
@@ -163,6 +206,7 @@ template <int D> MRA_DEVICE int keep(const struct attn_args & a, const struct qu
         b.logit[j] = -INFINITY;
     });
     __syncwarp();
+    if (SORTED) take_bias_off(b, n);
     return n_kept;
 }
 
@@ -239,22 +283,25 @@ MRA_DEVICE void coarse(
     coarse_values<D>(a, b, n_logit, n_pooled, is);
 }
 
-// the 16 rows over the kept keys, from the coarse state on
-template <int D>
-MRA_DEVICE void fine(const struct attn_args & a, const struct query_block & b, int n_kept, float max, float sum) {
+// the 16 rows over the kept keys (all: over all of them), from the coarse state on
+template <int D, bool SORTED>
+MRA_DEVICE void fine(
+    const struct attn_args & a, const struct query_block & b, bool all, int n_kept, float max, float sum) {
     kv_tile<D, N> * tiles = (kv_tile<D, N> *) b.tiles;
     const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], dv = (int) a.v.ne[0], n_tile = mra_div_up(n_kept, N),
               i = b.x * H;
     const char *k = row_at(a.kh, b.s, b.head_kv, 0), *v = row_at(a.vh, b.s, b.head_kv, 0);
-    const auto key_at = [&](int j) { return j < n_kept ? b.kept[j] : -1; };
+    const auto key_at = [&](int j) { return j >= n_kept ? -1 : SORTED && all ? j : b.kept[j]; };
+    const auto row = [&](int r) { return query_at<SORTED>(b, r) - i; };
     __syncwarp(); // the lists are not read any more, and the coarse state is there
     if (n_tile > 0) tile_load<D, N>(tiles[0], k, a.kh.token, d, v, a.vh.token, dv, key_at(lane % N), lane, MRA_WARP);
     mra_copy_commit();
     query_rows<D> q;
     const int n_valid = min(b.s.n_q - i, H);
-    load_queries<D>(q, b.queries, row_at(a.q, b.s, b.head, i), a.q.nb[1], n_valid, d);
+    load_queries<D>(q, b.queries, row_at(a.q, b.s, b.head, i), a.q.nb[1], n_valid, d, row);
     softmax_state<D> st;
     state_start<D>(st, b.qm, dv, max, sum);
+    for (int r = 0; r < 2 && SORTED; r++) st.max[r] += b.shift[r]; // -inf stays
     int key = key_at(N + lane % N);
     for (int t = 0; t < n_tile; t++) {
         mra_copy_wait<0>();
@@ -265,7 +312,7 @@ MRA_DEVICE void fine(const struct attn_args & a, const struct query_block & b, i
         key = key_at((t + 2) * N + lane % N);
         state_attend<D, N>(st, q, tiles[t % 2].k[0], tiles[t % 2].v[0], n_kept - t * N, a.scale);
     }
-    state_store<D>(st, out_row(a, b.s, b.head, i), a.dst.nb[2], n_valid, min(b.s.n_rows - i, H), dv);
+    state_store<D>(st, out_row(a, b.s, b.head, i), a.dst.nb[2], n_valid, min(b.s.n_rows - i, H), dv, row);
 }
 
 // rows from i to the end of the query block: padding
@@ -278,7 +325,7 @@ MRA_DEVICE void clear_rows(const struct attn_args & a, const struct query_block 
 // thread blocks that a multiprocessor holds at least: sets how many registers there are
 constexpr int columns_blocks(int dim) { return dim == 64 ? 3 : dim == 80 || dim == 96 ? 5 : 4; }
 
-template <int D>
+template <int D, bool SORTED>
 __global__ void __launch_bounds__(mra_device_warps(D) * MRA_WARP, columns_blocks(D))
     columns(const struct attn_args a, int n_x, int64_t n_item) {
     MRA_DYN_SHARED(char, shared);
@@ -301,11 +348,18 @@ __global__ void __launch_bounds__(mra_device_warps(D) * MRA_WARP, columns_blocks
         b.n_b = mra_div_up(b.s.n_k, b.s.plan.g);
         b.log_g = b.s.plan.g == 32 ? 5 : 4;
         list_places(b, mine, lists, D);
-        mean_query(a, b);
-        const int n_expanded = expand(a, b, is), n_kept = keep<D>(a, b, n_expanded);
+        if (SORTED) b.sorted = sorted_of(a, b.s, is, b.head);
+        const bool all = SORTED && b.sorted.all_keys[b.x];
         float max = -INFINITY, sum = 0.0f;
-        if (!(a.node.flags & MRA_FLAG_FINEST_ONLY)) coarse<D>(a, b, n_expanded, is, &max, &sum);
-        fine<D>(a, b, n_kept, max, sum);
+        int n_kept = b.s.n_k;
+        if (SORTED) centre_queries(a, b);
+        else mean_query(a, b);
+        if (!all) {
+            const int n_expanded = expand<SORTED>(a, b, is);
+            n_kept = keep<D, SORTED>(a, b, n_expanded);
+            if (!(a.node.flags & MRA_FLAG_FINEST_ONLY)) coarse<D>(a, b, n_expanded, is, &max, &sum);
+        }
+        fine<D, SORTED>(a, b, all, n_kept, max, sum);
         __syncwarp(); // the next query block takes the same memory
     }
 }
@@ -320,27 +374,35 @@ struct columns_launch {
         int64_t blocks = (n_item + warps - 1) / warps;
         if (a.pack.n_list && blocks > a.pack.n_list / warps) blocks = a.pack.n_list / warps;
         if (blocks > INT32_MAX) return MRA_CUDA_UNSUPPORTED;
-        return MRA_LAUNCH(columns<D>, dim3((unsigned) blocks), dim3(warps * MRA_WARP),
-            warps * (mra_device_head_bytes(D) + a.pack.list_shared), stream, a, (int) n_x, n_item);
+        const size_t shared = warps * (mra_device_head_bytes(D) + a.pack.list_shared);
+        const dim3 grid((unsigned) blocks), threads(warps * MRA_WARP);
+        return a.sorted ? MRA_LAUNCH((columns<D, true>), grid, threads, shared, stream, a, (int) n_x, n_item)
+                        : MRA_LAUNCH((columns<D, false>), grid, threads, shared, stream, a, (int) n_x, n_item);
     }
 };
 
 bool mra_cuda_supports_attn(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
-    return n_src == mra_source_count(p) && src[0].type == MRA_TENSOR_F32 && p->u.attn.frame != MRA_PLAN_SORTED;
+    return n_src == mra_source_count(p) && src[0].type == MRA_TENSOR_F32 &&
+        (p->u.attn.frame != MRA_PLAN_SORTED || src[4].type == MRA_TENSOR_I32);
 }
 
 int mra_cuda_attn(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     (void) n_src;
     struct columns_launch l;
-    const bool is_columns = p->u.attn.frame == MRA_PLAN_COLUMNS;
+    const bool is_columns = mra_attn_has_columns(&p->u.attn);
     int rc = mra_cuda_attn_args(
         &l.a, p, is_columns, &dst, &src[0], &src[1], &src[2], &src[3], mra_tensor_source(p, MRA_SRC_LENGTHS, src));
     if (rc != MRA_CUDA_OK) return rc;
     l.a.scale = p->u.attn.scale * MRA_LOG2E;
     l.stream = stream;
+    if (p->u.attn.frame == MRA_PLAN_SORTED) {
+        const int64_t * q = src[0].ne;
+        l.a.order = mra_order_layout_of((int) q[0], q[1], src[1].ne[1], q[2], q[3], l.a.n_seq);
+        l.a.sorted = (int32_t *) src[4].data;
+    }
     // lengths are known on the device only: sequences short enough to be exact are the one launch's, the others the
     // other's
     rc = mra_cuda_exact(l.a, stream);

@@ -21,7 +21,8 @@
 #    define MRA_ARCH                   EMU_ARCH
 #endif
 
-#define MRA_DEVICE static __device__ __forceinline__
+#define MRA_DEVICE        static __device__ __forceinline__
+#define MRA_DEVICE_MEMBER __device__ __forceinline__
 
 // ---- launches ------------------------------------------------------------------------------------------------
 

@@ -38,6 +38,7 @@ MRA_CUDA_KIND(coarse_state);
 MRA_CUDA_KIND(pack);
 MRA_CUDA_KIND(block_sparse_attn);
 MRA_CUDA_KIND(attn);
+MRA_CUDA_KIND(query_order);
 #undef MRA_CUDA_KIND
 
 #ifdef __cplusplus

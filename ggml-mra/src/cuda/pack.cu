@@ -61,6 +61,7 @@ __global__ void __launch_bounds__(STAT_WARPS * MRA_WARP) pack_stat(const struct 
     if (item / n_head >= a.n_seq) return;
     const struct sequence s = sequence_of(a, is);
     if (s.exact || (int64_t) y * s.plan.g >= s.n_k) return;
+    if (s.plan.m1 >= mra_div_up(s.n_k, s.plan.g)) return; // all blocks are expanded: nobody asks
     const bool of_k = part < k_parts;
     const int first = y * s.plan.g, n = min(s.plan.g, s.n_k - first),
               c = (of_k ? part : part - k_parts) * STAT_CHANNELS + lane / STAT_BLOCKS * 4;
@@ -130,7 +131,7 @@ static bool is_kv(const struct mra_tensor * k, const struct mra_tensor * v) {
 bool mra_cuda_supports_pack(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
-    return n_src == mra_source_count(p) && is_kv(&src[0], &src[1]) && p->u.attn.frame != MRA_PLAN_SORTED;
+    return n_src == mra_source_count(p) && is_kv(&src[0], &src[1]);
 }
 
 template <class T> static int pack(const struct attn_args & a, void * stream) {
@@ -154,7 +155,7 @@ int mra_cuda_pack(
     const struct mra_node * p, struct mra_tensor dst, const struct mra_tensor * src, int n_src, void * stream) {
     (void) n_src;
     struct attn_args a;
-    const int rc = mra_cuda_attn_args(&a, p, p->u.attn.frame == MRA_PLAN_COLUMNS, NULL, NULL, &src[0], &src[1], &dst,
+    const int rc = mra_cuda_attn_args(&a, p, mra_attn_has_columns(&p->u.attn), NULL, NULL, &src[0], &src[1], &dst,
         mra_tensor_source(p, MRA_SRC_LENGTHS, src));
     if (rc != MRA_CUDA_OK) return rc;
     return src[0].type == MRA_TENSOR_F16 ? pack<half>(a, stream) : pack<float>(a, stream);

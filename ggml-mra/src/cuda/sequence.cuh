@@ -15,7 +15,7 @@ struct attn_args {
     struct mra_tensor lengths, cells, state; // data NULL: none
     struct half_rows kh, vh;
     struct mra_node node; // the attn node's parameters; of a block_sparse_attn node only its flags
-    bool columns;         // is the frame columns? else exact
+    bool columns;         // is the frame columns or sorted? else exact
     int n_seq;
     float scale; // times log2(e)
     // block-sparse-attn
@@ -23,6 +23,9 @@ struct attn_args {
     // columns
     struct mra_device_pack pack;
     char * mem; // the pack node's data, aligned
+    // sorted
+    struct mra_order_layout order;
+    int32_t * sorted; // the query_order node's data; NULL: another frame
 };
 
 struct sequence {
@@ -74,6 +77,21 @@ MRA_DEVICE const char * row_at(const struct mra_tensor & x, const struct sequenc
 MRA_DEVICE float * out_row(const struct attn_args & a, const struct sequence & s, int head, int i) {
     return (float *) (a.dst.data + (size_t) head * a.dst.nb[1] + (size_t) (s.first + i) * a.dst.nb[2] +
         (size_t) s.batch * a.dst.nb[3]);
+}
+
+// What query_order found for a head: struct mra_sorted of kernels.h.
+struct sorted_head {
+    int32_t *order, *all_keys;
+    float *q_mean, *spread, *q_var, *k_mean, *key_bias;
+};
+MRA_DEVICE struct sorted_head sorted_of(const struct attn_args & a, const struct sequence & s, int is, int head) {
+    const struct mra_order_layout & l = a.order;
+    const int64_t at = s.batch * a.q.ne[2] + head,
+                  block = head * l.n_b + ((int64_t) s.batch * a.q.ne[1] + s.first) / MRA_QUERY_BLOCK + is,
+                  of_seq = ((int64_t) is * a.q.ne[2] + head) * l.dim;
+    float * f = (float *) a.sorted;
+    return { a.sorted + l.order + at * a.q.ne[1] + s.first, a.sorted + l.all_keys + block, f + l.q_mean + block * l.dim,
+        f + l.spread + block, f + l.q_var + of_seq, f + l.k_mean + of_seq, f + l.key_bias + at * a.k.ne[1] + s.first };
 }
 
 // What all attention nodes have in common: src = {q, k, v, pack, ...}. pack.cu

@@ -51,19 +51,26 @@ template <int D> MRA_DEVICE void set_query(query_rows<D, true> & q, int, int, in
     *(uint32_t *) (q.rows + row * tile_row<D>::LD + at) = x;
 }
 
-// q = the first n rows at `from` (nb bytes from row to row) and d channels of each; 0 in the others. A barrier of the
-// warp has to follow.
-template <int D>
-MRA_DEVICE void load_queries(query_rows<D> & q, half * shared, const char * from, size_t nb, int n, int d) {
+// rows that lie in order
+struct rows_in_order {
+    MRA_DEVICE_MEMBER int operator()(int r) const { return r; }
+};
+
+// q = rows row(0), ..., row(n - 1) at `from` (nb bytes from row to row) and d channels of each; 0 behind them. A
+// barrier of the warp has to follow.
+template <int D, class R = rows_in_order>
+MRA_DEVICE void load_queries(
+    query_rows<D> & q, half * shared, const char * from, size_t nb, int n, int d, const R & row = R()) {
     const int lane = threadIdx.x % MRA_WARP;
     const bool pairs = ((uintptr_t) from | nb) % sizeof(float2) == 0; // else rows lie at odd places
     place_queries(q, shared);
+    const int64_t at_row[2] = { row(min(lane / 4, n - 1)), row(min(lane / 4 + 8, n - 1)) };
 #pragma unroll
     for (int c = 0; c < D / 16; c++) {
 #pragma unroll
         for (int t = 0; t < 4; t++) {
             const int r = lane / 4 + t % 2 * 8, at = c * 16 + t / 2 * 8 + lane % 4 * 2;
-            const float * x = (const float *) (from + (size_t) r * nb) + at;
+            const float * x = (const float *) (from + at_row[t % 2] * (int64_t) nb) + at;
             float2 y = make_float2(0.0f, 0.0f);
             if (r < n && at < d) y = pairs ? *(const float2 *) x : make_float2(x[0], x[1]);
             set_query(q, c, t, r, at, mra_pack_half2(y.x, y.y));
@@ -142,18 +149,21 @@ MRA_DEVICE void state_attend(
     }
 }
 
-// o/sum -> rows of out: the first n_valid of n_rows (at most 16), 0 in the others. nb: bytes from row to row
-template <int D>
-MRA_DEVICE void state_store(const softmax_state<D> & st, float * out, size_t nb, int n_valid, int n_rows, int dv) {
+// o/sum -> rows row(0), ... of out: the first n_valid of n_rows (at most 16), 0 in the others. nb: bytes from row to
+// row
+template <int D, class R = rows_in_order>
+MRA_DEVICE void state_store(
+    const softmax_state<D> & st, float * out, size_t nb, int n_valid, int n_rows, int dv, const R & to_row = R()) {
     const int lane = threadIdx.x % MRA_WARP;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int row = lane / 4 + r * 8;
+        const int64_t to_at = row < n_rows ? to_row(row) : 0;
         const float sum = mra_warp_sum<4>(st.sum[r]), f = row < n_valid && sum > 0.0f ? 1.0f / sum : 0.0f;
 #pragma unroll
         for (int i = 0; i < D / 8; i++) {
             const int c = i * 8 + lane % 4 * 2;
-            float2 * to = (float2 *) ((float *) ((char *) out + (size_t) row * nb) + c);
+            float2 * to = (float2 *) ((float *) ((char *) out + to_at * (int64_t) nb) + c);
             if (row < n_rows && c < dv)
                 *to = row < n_valid ? make_float2(st.o[i][2 * r] * f, st.o[i][2 * r + 1] * f) : make_float2(0.0f, 0.0f);
         }
