@@ -6,6 +6,10 @@
 # make figures          draw docs/*.svg again from the measurements beside them
 # make bench-peers      against PyTorch and llama.cpp on this machine; installs them into build/peers (several GB, long)
 # make mutants          seeded bugs that the tests must catch (long)
+# make test-wheel       the Python wheel compiled as pip does, also on an emulated CPU without AVX (long)
+# make test-python-adapters, test-python-reference    LangChain, LlamaIndex, Chroma; sentence-transformers (several GB)
+# make test-ray         embed_shards.py on a Ray cluster that loses a worker and a node (some hundred MB)
+# make bench-server     mra-server beside llama_cpp.server and sentence-transformers (several GB, long)
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
 # Compilers' output goes to build/*.log and is shown where it fails; V=1 shows all of it.
 # Everything that is missing is fetched: see .ci/setup and ggml-mra/cmake/find-ggml.cmake.
@@ -68,6 +72,23 @@ mutants: build
 	tests/mutants-programs.sh . $(BUILD)
 	tests/mutants-cuda.sh . $(BUILD)
 
+PYTHON_TESTS = ggml-mra/python/tests
+test-wheel: build
+	@.ci/setup test
+	$(PYTHON_TESTS)/run.sh $(BUILD) python3
+	$(PYTHON_TESTS)/other-cpu.sh $(BUILD)
+
+test-python-adapters test-python-reference: build
+	$(PYTHON_TESTS)/$@.sh $(BUILD)
+
+test-ray: build
+	test -x $(BUILD)/scale-out/bin/python || python3 -m venv $(BUILD)/scale-out
+	$(BUILD)/scale-out/bin/pip install -q --disable-pip-version-check -r examples/scale-out/requirements-ray.txt
+	timeout 300 $(BUILD)/scale-out/bin/python -B examples/scale-out/test_ray.py $(abspath $(BUILD))/bin
+
+bench-server: build
+	python3 docs/scripts/bench_server.py $(BUILD)
+
 test-newer-ggml: setup
 	.ci/newer-ggml
 
@@ -80,4 +101,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD) build-newer-ggml
 
-.PHONY: all setup configure dependencies build programs test demo bench bench-peers figures mutants test-newer-ggml install uninstall clean
+.PHONY: all setup configure dependencies build programs test demo bench bench-peers bench-server figures mutants test-wheel test-python-adapters test-python-reference test-ray test-newer-ggml install uninstall clean
