@@ -22,7 +22,7 @@ TEXTS = ["A man is eating food.", "Someone is having a meal.", "How do I reset m
 class Reference(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.theirs, cls.ours = SentenceTransformer(FOLDER, device="cpu"), ggml_mra.Encoder(MODEL)
+        cls.theirs, cls.ours = SentenceTransformer(FOLDER, device="cpu"), ggml_mra.Encoder(MODEL, n_threads=1)
         cls.rows = cls.theirs.encode(TEXTS)
 
     def close(self, ours, theirs):
