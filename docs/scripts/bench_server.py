@@ -28,7 +28,8 @@ from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parent
 ROOT = SCRIPTS.parents[1]
-WORDS = "time year people way day man thing woman life child world school state family student group country problem hand part place case week company".split()
+WORDS = ("time year people way day man thing woman life child world school state family student group "
+         "country problem hand part place case week company").split()
 
 
 class BenchError(Exception):

@@ -12,9 +12,12 @@ struct mra_layout {
 
 const struct mra_layout * mra_python_layout(void);
 
-#define STRUCT(s)    { #s, sizeof(struct s), 0 }
-#define MEMBER(s, m) { #s "." #m, sizeof(((struct s *) 0)->m), offsetof(struct s, m) }
-#define VALUE(v)     { #v, 0, (size_t) (v) }
+#define STRUCT(s) \
+    { #s, sizeof(struct s), 0 }
+#define MEMBER(s, m) \
+    { #s "." #m, sizeof(((struct s *) 0)->m), offsetof(struct s, m) }
+#define VALUE(v) \
+    { #v, 0, (size_t) (v) }
 
 // clang-format off
 static const struct mra_layout layout[] = {
