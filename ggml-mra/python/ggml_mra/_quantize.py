@@ -13,7 +13,7 @@ PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 
 def quantize_embeddings(embeddings: np.ndarray, precision: str, ranges: np.ndarray | None = None,
                         calibration_embeddings: np.ndarray | None = None) -> np.ndarray:
-    """[n, d] floats -> int8 or uint8 [n, d], or a bit per number: binary (int8), ubinary (uint8) [n, d/8].
+    """[n, d] floats -> int8 or uint8 [n, d], or a bit per number: binary (int8), ubinary (uint8) [n, (d + 7)/8].
 
     int8 and uint8 share the 256 values among ranges [2, d], the least and the largest value of each dimension: given, or those of
     calibration_embeddings, or of the embeddings themselves - then vectors of two calls cannot be compared with each other.
@@ -26,8 +26,6 @@ def quantize_embeddings(embeddings: np.ndarray, precision: str, ranges: np.ndarr
     if precision == "float32":
         return embeddings.astype(np.float32)
     if precision in ("binary", "ubinary"):
-        if embeddings.shape[1] % 8:
-            raise ArgumentError(f"precision={precision!r}: {embeddings.shape[1]} dimensions are not whole bytes")
         bits = np.packbits(embeddings > 0, axis=1)
         return bits if precision == "ubinary" else (bits.astype(np.int16) - 128).astype(np.int8)
     if ranges is None:
@@ -42,6 +40,6 @@ def quantize_embeddings(embeddings: np.ndarray, precision: str, ranges: np.ndarr
     if ranges.shape != (2, embeddings.shape[1]):
         raise ArgumentError(f"ranges have the shape {ranges.shape}, not (2, {embeddings.shape[1]})")
     step = (ranges[1] - ranges[0]) / 255
-    level = (embeddings - ranges[0]) / np.where(step > 0, step, 1)
     # values outside of the ranges become the nearest end instead of wrapping around
-    return level.clip(0, 255).astype(np.uint8) if precision == "uint8" else (level - 128).clip(-128, 127).astype(np.int8)
+    level = np.floor((embeddings - ranges[0]) / np.where(step == 0, 1, step)).clip(0, 255)
+    return level.astype(np.uint8) if precision == "uint8" else (level - 128).astype(np.int8)
