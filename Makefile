@@ -7,6 +7,10 @@
 # make eval             retrieval by two real models, exact and approximate attention, quantized weights (about half an hour)
 # make bench-peers      against PyTorch, OpenVINO, onnxruntime and llama.cpp on this machine: time and closeness; installs them into build/peers (several GB, long)
 # make mutants          seeded bugs that the tests must catch (long)
+# make test-wheel       the Python wheel compiled as pip does, also on an emulated CPU without AVX (long)
+# make test-python-adapters, test-python-reference    LangChain, LlamaIndex, Chroma; sentence-transformers (several GB)
+# make test-ray         embed_shards.py on a Ray cluster that loses a worker and a node (some hundred MB)
+# make bench-server     mra-server beside llama_cpp.server and sentence-transformers (several GB, long)
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
 # make fuzz [T=300]      every fuzz target in turn, T seconds in all (clang; tests/fuzz)
 # make test-asan         the tests with the address sanitizer; also test-ubsan, test-tsan (long)
@@ -79,6 +83,23 @@ mutants: build
 	tests/mutants-programs.sh . $(BUILD)
 	tests/mutants-cuda.sh . $(BUILD)
 
+PYTHON_TESTS = ggml-mra/python/tests
+test-wheel: build
+	@.ci/setup test
+	$(PYTHON_TESTS)/run.sh $(BUILD) python3
+	$(PYTHON_TESTS)/other-cpu.sh $(BUILD)
+
+test-python-adapters test-python-reference: build
+	$(PYTHON_TESTS)/$@.sh $(BUILD)
+
+test-ray: build
+	test -x $(BUILD)/scale-out/bin/python || python3 -m venv $(BUILD)/scale-out
+	$(BUILD)/scale-out/bin/pip install -q --disable-pip-version-check -r examples/scale-out/requirements-ray.txt
+	timeout 300 $(BUILD)/scale-out/bin/python -B examples/scale-out/test_ray.py $(abspath $(BUILD))/bin
+
+bench-server: build
+	python3 docs/scripts/bench_server.py $(BUILD)
+
 test-newer-ggml: setup
 	.ci/newer-ggml
 
@@ -114,3 +135,4 @@ clean:
 
 .PHONY: all setup configure dependencies build programs test demo bench bench-peers eval figures mutants test-newer-ggml
 .PHONY: fuzz test-asan test-ubsan test-tsan soak sbom install uninstall clean
+.PHONY: bench-server test-wheel test-python-adapters test-python-reference test-ray

@@ -77,6 +77,7 @@ check(ggml-mra/src/cpu "${std}|(vec|lanes|int8-lanes|int8-rows|amx|x86-levels)\\
 check(ggml-mra/src/cuda "${std}|cstddef|cstdint|${cuda_sdk}|cuda\\.h|[a-z-]+\\.cuh|\\.\\./(device-pack|node-params)\\.h")
 check(ggml-mra/include "${std}|${ggml}|${public}")
 check(ggml-mra/encoder "${std}|utf8proc\\.h|${ggml}|${public}|[a-z0-9-]+\\.h")
+check(ggml-mra/python "${std}|${public}")
 
 # Programs know the public headers, and their own. mra-bench alone also asks for the table of kernels that runs.
 set(own "(common/)?[a-z0-9-]+\\.(h|inc)")

@@ -93,6 +93,7 @@ if (NOT ggml_FOUND)
         set(GGML_BUILD_TESTS    OFF CACHE BOOL "" FORCE)
         set(GGML_BUILD_EXAMPLES OFF CACHE BOOL "" FORCE)
         set(GGML_CCACHE         OFF CACHE BOOL "")
+        set(CMAKE_POSITION_INDEPENDENT_CODE ON)    # the Python package's library has it inside
         set(GGML_NATIVE         ON  CACHE BOOL "") # this machine's instruction set
         set(GGML_LLAMAFILE      ON  CACHE BOOL "") # 2.4x on F32 and F16 products; off by default outside llama.cpp
         set(GGML_OPENMP         OFF CACHE BOOL "") # ggml's own thread pool: no run-time library to install
