@@ -54,7 +54,7 @@ class Encoder(Base):
         self.truncate_dim = truncate_dim
 
     def get_sentence_embedding_dimension(self) -> int:
-        return self.truncate_dim or self._model.info.n_embd
+        return self.truncate_dim or self._model.info.n_pooled
 
     def _prompt(self, prompt: str | None, prompt_name: str | None) -> str:
         if prompt is not None:
@@ -109,7 +109,7 @@ class Encoder(Base):
         return (out, job.errors) if estimate else out
 
     def _dims(self, truncate_dim: int | None) -> int:
-        n = self._model.info.n_embd
+        n = self._model.info.n_pooled
         dims = truncate_dim or self.truncate_dim or n
         if not 1 <= dims <= n:
             raise ArgumentError(f"truncate_dim={dims}: the model's embeddings have {n}")

@@ -23,27 +23,29 @@ class ModelParams(c.Structure):
 class AttnParams(c.Structure):
     _fields_ = [("frame", c.c_int), ("type", c.c_int), ("scale", c.c_float), ("budget", c.c_float), ("counts", c.c_int * 5),
                 ("sizes", c.c_int * 5), ("rule", c.c_int), ("block", c.c_int), ("first_n", c.c_int), ("diag_n", c.c_int),
-                ("finest_only", c.c_bool), ("n_threads", c.c_int)]
+                ("finest_only", c.c_bool), ("n_threads", c.c_int), ("shares", c.c_void_p)]
 
 
 class ModelInfo(c.Structure):
     _fields_ = [("name", c.c_char_p), ("family", c.c_char_p), ("type", c.c_char_p), ("device", c.c_char_p), ("n_layer", c.c_int),
                 ("n_embd", c.c_int), ("n_head", c.c_int), ("n_ff", c.c_int), ("n_vocab", c.c_int), ("n_types", c.c_int),
                 ("n_ctx", c.c_int), ("max_length", c.c_int), ("pooling", c.c_int), ("normalize", c.c_bool), ("has_mlm", c.c_bool),
-                ("n_class", c.c_int), ("note", c.c_char_p), ("problem", c.c_int), ("has_mra", c.c_bool), ("attn", AttnParams),
+                ("n_class", c.c_int), ("n_tag", c.c_int), ("n_pooled", c.c_int), ("n_colbert", c.c_int), ("has_sparse", c.c_bool),
+                ("note", c.c_char_p), ("problem", c.c_int), ("has_mra", c.c_bool), ("attn", AttnParams),
                 ("n_bytes", c.c_size_t), ("n_params", c.c_int64), ("load_ms", c.c_double)]
 
 
 class ContextParams(c.Structure):
     _fields_ = [("n_threads", c.c_int), ("attention", c.c_int), ("attention_type", c.c_int), ("attn", AttnParams),
-                ("n_batch", c.c_int), ("n_ffn_rows", c.c_int), ("max_bytes", c.c_size_t), ("n_error_rows", c.c_int),
-                ("profile", c.c_bool), ("ggml_dense", c.c_bool), ("stop", c.c_void_p), ("stop_user", c.c_void_p),
-                ("on_weight", c.c_void_p), ("on_weight_user", c.c_void_p)]
+                ("plan", c.c_void_p), ("no_plan", c.c_bool), ("n_batch", c.c_int), ("n_ffn_rows", c.c_int), ("max_bytes", c.c_size_t),
+                ("n_error_rows", c.c_int), ("max_error", c.c_float), ("profile", c.c_bool), ("ggml_dense", c.c_bool),
+                ("stop", c.c_void_p), ("stop_user", c.c_void_p), ("on_weight", c.c_void_p), ("on_weight_user", c.c_void_p),
+                ("on_attention", c.c_void_p), ("on_attention_user", c.c_void_p)]
 
 
 class AttentionChoice(c.Structure):
-    _fields_ = [("exact", c.c_bool), ("trained", c.c_bool), ("attn", AttnParams), ("work", c.c_double), ("text", c.c_char * 64),
-                ("exact_up_to", c.c_int)]
+    _fields_ = [("exact", c.c_bool), ("trained", c.c_bool), ("attn", AttnParams), ("work", c.c_double), ("plan", c.c_void_p),
+                ("text", c.c_char * 64), ("exact_up_to", c.c_int)]
 
 
 class Token(c.Structure):
