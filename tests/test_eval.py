@@ -100,7 +100,7 @@ class Figure(unittest.TestCase):
 
 class Run(unittest.TestCase):
     def run_script(self, out: Path, *args):
-        command = [sys.executable, "-B", str(SCRIPTS / "eval_tasks.py"), str(BUILD), "-o", str(out), *args]
+        command = [sys.executable, "-B", str(SCRIPTS / "eval_tasks.py"), str(BUILD), "-t", "1", "-o", str(out), *args]
         return subprocess.run(command, capture_output=True, text=True)
 
     def test_settings(self):

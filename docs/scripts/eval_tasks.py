@@ -78,7 +78,7 @@ def prepare_model(build: Path, name: str) -> dict:
     return files
 
 
-def embed(program: Path | None, model: Path, texts: list, max_tokens: int, options: list, target: Path) -> np.ndarray:
+def embed(program: list | None, model: Path, texts: list, max_tokens: int, options: list, target: Path) -> np.ndarray:
     """[texts][width], kept in target; goes on with what an interrupted run left beside it. Without a program: only what is there."""
     if target.exists():
         return np.load(target)
@@ -87,7 +87,7 @@ def embed(program: Path | None, model: Path, texts: list, max_tokens: int, optio
     target.parent.mkdir(parents=True, exist_ok=True)
     source, part = target.with_suffix(".texts.jsonl"), target.with_suffix(".part.jsonl")
     source.write_text("".join(json.dumps({"id": str(i), "text": t}) + "\n" for i, t in enumerate(texts)))
-    run(program, "-m", model, "-f", source, "--max-tokens", max_tokens, "--truncate", "right", "--resume", part, *options)
+    run(*program, "-m", model, "-f", source, "--max-tokens", max_tokens, "--truncate", "right", "--resume", part, *options)
     rows = [json.loads(line) for line in part.read_text().splitlines()]
     if [r["id"] for r in rows] != [str(i) for i in range(len(texts))]:
         raise EvalError(f"{part}: not one row per text")
@@ -100,7 +100,7 @@ def embed(program: Path | None, model: Path, texts: list, max_tokens: int, optio
     return vectors
 
 
-def measure_setting(program: Path | None, files: dict, task, weights: str, attention: str, at: Path) -> np.ndarray:
+def measure_setting(program: list | None, files: dict, task, weights: str, attention: str, at: Path) -> np.ndarray:
     """cosines [queries][documents]"""
     options = attentions()
     queries = embed(program, files[weights], task.queries, min(512, task.max_tokens), options[EXACT], at / f"{weights}-queries.npy")
@@ -109,7 +109,7 @@ def measure_setting(program: Path | None, files: dict, task, weights: str, atten
     return eval_metrics.scores(queries, documents)
 
 
-def measure_task(program: Path | None, model: str, files: dict, task, cross: bool, folder: Path) -> list:
+def measure_task(program: list | None, model: str, files: dict, task, cross: bool, folder: Path) -> list:
     rows, reference = [], None
     for weights, attention in settings(cross):
         if program:
@@ -180,6 +180,7 @@ def main() -> int:
     p.add_argument("--tasks", type=lambda s: s.split(","), default=[], metavar="LIST", help="beginnings of names: boolq, xsum; default all")
     p.add_argument("--boolq", type=int, default=300, metavar="N", help="passages of BoolQ, the longest (default 300)")
     p.add_argument("--xsum", type=int, default=100, metavar="N", help="documents of XSum, the longest (default 100)")
+    p.add_argument("-t", "--threads", type=int, metavar="N", help="threads (default: all CPUs); results do not depend on it")
     p.add_argument("--cross", action="store_true", help="every attention with every type of weights")
     p.add_argument("--stored", action="store_true", help="compute nothing, report what is stored")
     p.add_argument("--quick", type=Path, metavar="MODEL", help="a test: this GGUF file and made-up texts with known answers, nothing fetched")
@@ -190,8 +191,8 @@ def main() -> int:
         p.error(f"--models: {', '.join(sorted(unknown))}: not known" if unknown else "--quick needs -o" if args.quick else "at least 11 texts")
     try:
         build = args.build.resolve()
-        program = build / "bin/mra-embed"
-        if not program.exists():
+        program = [build / "bin/mra-embed", *(["-t", args.threads] if args.threads else [])]
+        if not program[0].exists():
             raise EvalError(f"{args.build}/bin/mra-embed is not there: run make first")
         rows, folder = [], (args.output if args.quick else build / "eval") / "vectors"
         tasks = eval_data.made_up() if args.quick else eval_data.load(build / "eval", args.boolq, args.xsum)
