@@ -221,7 +221,6 @@ test-linear |cpu/linear*.inc|group_at(i, p->l * GROUPS, a->k)|group_at(i, 0, a->
 test-linear |cpu/linear*.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j0 + j * VL);|v_load(t->f + m * PANEL + j0 + j * VL);
 test-linear |cpu/linear*.inc|sum_x[g * ROWS_I + m]|sum_x[g * ROWS_I]
 test-linear |cpu/linear*.inc|ratio = ratio_at(&r->mul[b][i]);|ratio = ratio_at(&r->mul[0][i]);
-test-linear |cpu/linear*.inc|if (n < PANEL \!\! n_quant < SLICE_QUANTS) memset(h, 0, sizeof(h));|memset(h, 0x70, sizeof(h));
 test-linear |cpu/linear*.inc|low = (v & 15) - 8;|low = (v & 15) - 7;
 test-linear |cpu/linear*.inc|(w2 >> (at + 4) & 15) \! (w1 >> (at + 6) & 3) << 4|(w2 >> (at + 4) & 15)
 test-linear |cpu/linear*.inc|v_set1(-4) * min_b[b]|v_set1(4) * min_b[b]
