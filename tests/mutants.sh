@@ -220,10 +220,10 @@ test-linear |cpu/linear*.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x 
 test-linear |cpu/linear*.inc|group_at(i, p->l * GROUPS, a->k)|group_at(i, 0, a->k)
 test-linear |cpu/linear*.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j0 + j * VL);|v_load(t->f + m * PANEL + j0 + j * VL);
 test-linear |cpu/linear*.inc|sum_x[g * ROWS_I + m]|sum_x[g * ROWS_I]
-test-linear |cpu/linear*.inc|(int16_t) ratios[b]|(int16_t) ratios[0]
+test-linear |cpu/linear*.inc|ratio = ratio_at(&r->mul[b][i]);|ratio = ratio_at(&r->mul[0][i]);
 test-linear |cpu/linear*.inc|low = (v & 15) - 8;|low = (v & 15) - 7;
-test-linear |cpu/linear*.inc|s[b + 8] >> 4 \! s[b + 4] >> 6 << 4|s[b + 8] >> 4
-test-linear |cpu/linear*.inc|scales[N + b] = -4 * ends[b];|scales[N + b] = 4 * ends[b];
+test-linear |cpu/linear*.inc|(w2 >> (at + 4) & 15) \! (w1 >> (at + 6) & 3) << 4|(w2 >> (at + 4) & 15)
+test-linear |cpu/linear*.inc|v_set1(-4) * min_b[b]|v_set1(4) * min_b[b]
 test-linear |cpu/linear*.inc|V_START - V_BIAS * sum);|V_START - sum);
 test-linear |cpu/linear*.inc|* -scale_min|* scale_min
 test-linear |cpu/linear*.inc|r[i] = (vi) ((v8) r[i] - 8);|r[i] = (vi) ((v8) r[i]);
