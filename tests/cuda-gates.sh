@@ -15,8 +15,10 @@ topk_kernel               | 640  | 20480 | 96  |
 coarse_kernel             | 128  | 0     | 80  |
 pack_copy<.*>             | 256  | 0     | 64  |
 pack_stat<.*>             | 128  | 0     | 80  |
-order_(start|bias)        | 256  | 0     | 64  |
-order_(finish|covariance) | 256  | 0     | 64  |
+order_start               | 256  | 0     | 64  |
+order_bias                | 256  | 0     | 64  |
+order_finish              | 256  | 0     | 64  |
+order_covariance          | 256  | 0     | 64  |
 order_sums                | 256  | 0     | 128 |
 order_split               | 256  | 53440 | 64  |
 attend<32>                | 128  | 10240 | 128 | HMMA LDGSTS

@@ -14,8 +14,12 @@ fi
 
 places() { for f in $1; do echo "$work/cuda"/$f; done; }
 build_test() { cmake --build "$build" -j 2 --target "test-cuda-mutant-$1"; }
-run_test() { # ops or attn; stops at the first failure
-    if [ "$1" = ops ]; then set -- ops 200; else set -- attn 0 17000; fi
+run_test() { # ops, attn or query-order; stops at the first failure
+    case $1 in
+        ops) set -- ops 200 ;;
+        attn) set -- attn 0 17000 ;;
+        *) set -- query-order "$src/tests/golden/attn" ;;
+    esac
     MRA_FAIL_FAST=1 timeout 600 "$build/bin/test-cuda-mutant-$1" $2 ${3:-} && return 0
     why=$(grep -m 1 '^cuda-host:' "$log" || grep -m 1 '^FAIL' "$log" || echo "the program died")
     why=$(echo "$why" | sed 's/^FAIL [^ ]* //; s/^cuda-host: /the checker: /')
@@ -83,4 +87,5 @@ attn       |block-sparse-attn.cu|head/(n_head/(int) a.k.ne[2])|head%(int) a.k.ne
 attn       |sequence.cuh|/ MRA_KEY_BLOCK + s;|/ MRA_KEY_BLOCK;
 attn       |pack.cu|hi = max4(hi, v);|hi = v;
 attn       |pack.cu|sum.x/n,|sum.x/s.plan.g,
+query-order|order-tree.cu|__syncthreads(); // before it changes|
 LIST
