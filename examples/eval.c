@@ -35,7 +35,16 @@ static const char notes[] =
     "  mra-eval -m roberta.gguf --files docs/ -n 512\n"
     "  mra-eval -m roberta-16k.gguf --files docs/ -n 1024,4096 --frame mra2 --frame sorted --budget 1/8,1/4 --json\n"
     "  mra-eval -m roberta.gguf -f texts.txt --capture qkv.npy && mra-bench attn --qkv qkv.npy -n 512\n"
-    "\n";
+    "\n"
+    "input:\n"
+    "  Texts as for the other programs (mra-embed --help): lines, JSON Lines, JSON, CSV, or with --files whole files.\n"
+    "\n"
+    "exit status:\n"
+    "  0    all good\n"
+    "  1    failed: model, input or output, or no text is long enough\n"
+    "  2    wrong usage\n"
+    "  3    some texts could not be read, each named on standard error; the others are done\n"
+    "  130  interrupted; nothing is written";
 
 static const char name[] = "mra-eval";
 
@@ -96,6 +105,7 @@ static const struct program program = {
     .usage = "-m MODEL [options] [TEXT... | -f FILE | -]",
     .about = "The error of approximate attention on a model's own Q, K and V, against work, length and entropy.",
     .notes = notes,
+    .own_notes = true,
     .opts = opts,
     .n_opt = sizeof(opts) / sizeof(opts[0]),
     .without = "output|resume|prompt|truncate|max-tokens|attn|attn-type|frame|budget|batch-tokens|device|verify|"

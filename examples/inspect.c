@@ -18,7 +18,15 @@ static const char notes[] =
     "examples:\n"
     "  mra-inspect -m roberta.gguf -f article.txt -o report.html\n"
     "  mra-inspect -m roberta.gguf -f article.txt --attn mra --frame mra2 --budget 1/4 -o mra2.html\n"
-    "\n";
+    "\n"
+    "input:\n"
+    "  One text: an argument, all of a file, or standard input. gzip and zstd are recognised and unpacked.\n"
+    "\n"
+    "exit status:\n"
+    "  0    all good\n"
+    "  1    failed: model, text or output\n"
+    "  2    wrong usage\n"
+    "  130  interrupted; nothing is written";
 
 static const char name[] = "mra-inspect";
 
@@ -42,6 +50,7 @@ static const struct program program = {
     .usage = "-m MODEL -o FILE.html [options] [TEXT | -f FILE | -]",
     .about = "A page that shows how attention covers a text, head by head, with its error, time and memory.",
     .notes = notes,
+    .own_notes = true,
     .without = "input|column|no-header|files|pattern|resume|prefix|prompt|json|batch-tokens|device|verify|estimate|"
                "dry-run|verbose",
     .own_formats = true,

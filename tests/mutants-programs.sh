@@ -9,7 +9,7 @@ src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
 if [ "$2" != - ]; then build=$(cd "$2" && pwd); work=$build/mutants-programs${PART:+-${PART%/*}}; fit=0; log=$work/log; fi
 . "$src/tests/seeded-bugs.sh"
 
-targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-quantize mra-bench program-check fail-strdup test-real"
+targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-eval mra-inspect mra-quantize mra-bench program-check fail-strdup test-real"
 pkg-config --exists libmicrohttpd && targets="$targets mra-server"
 prepare() {
     mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
@@ -29,6 +29,11 @@ run_test() {
 
 [ $fit = 1 ] || { mkdir -p "$work"; prepare >"$log" 2>&1 || { tail "$log"; exit 1; }; }
 seeded_bugs <<'LIST'
+studies  |inspect-page.c|*c == '<' \!\! |
+studies  |eval-study.c|squares(x, r.out, exact, h, &e2, &r2);|squares(x, r.out, exact, 0, &e2, &r2);
+studies  |eval-capture.c|(h * 3 + c) * each|(h * 3) * each
+studies  |common/attn-graph.c|p.scale = x->scale;|p.scale = 1;
+studies  |eval.c|if (e->done[l] == (e->capture ? 1 : e->n_texts)) continue;|
 streams  |common/stream.c|input_next(&s->in, &it->rec, first, &err)|input_next(&s->in, &it->rec, true, &err)
 streams  |common/signals.c|stop = 1;|stop = 0;
 streams  |common/report.c|interrupted() ? 130|interrupted() ? 0

@@ -195,8 +195,16 @@ kernels     |ref/topk-blocks.c|left-- > 0|left > 0
 kernels     |ref/columns.c|if (m == -INFINITY) m = 0;|
 kernels     |ref/columns.c|blocks[y].taken = 1;|blocks[y].taken = 0;
 kernels     |ref/block-sparse-attn.c|return mra_ref_score(a->scale * mra_ref_dot(a->q, i, a->k, j, a->d));|return a->scale * mra_ref_dot(a->q, i, a->k, j, a->d);
+test-attn-levels|op-attn-levels.c|c->block_score[y] += top;|
+test-attn-levels|op-attn-levels.c|if (bias) s[j] += bias[j0 + j];|
+test-attn-levels|op-attn-levels.c|place_of(a, i) / H|i / H
+test-attn-levels|op-attn-levels.c|l + 1 < n_list ? l + 1 : MRA_LEVEL_EXACT|MRA_LEVEL_EXACT
+test-attn-levels|op-attn-levels.c|a->sorted.all_keys[x]|0
+test-attn-levels|op-attn-levels.c|mra_named_key(c->block_score[y], mra_columns_named(a, x, y))|c->block_score[y]
 test-attn-error|op-attn-error.c|sums[MRA_ATTN_ERROR_R] += r;|sums[MRA_ATTN_ERROR_R] += e;
 test-encoder-api|encoder/pass.c|(n > 1 ? 0 : (size_t) at) * e->nb[2]|0
+test-encoder-api|encoder/graph.c|+ of->at[c];|;
+test-encoder-api|encoder/graph.c|x.seq = seqs[i];|x.seq = i;
 test-attn-error|op-attn-error.c|a.scale = e->scale;|
 test-attn-error|op-attn-error.c|a->out + rows[i] * a->ld_out|a->out + i * a->ld_out
 test-attn-error|op-attn-error.c|left = 1 - m / s[MRA_ATTN_ERROR_ALL];|left = 1;

@@ -376,11 +376,11 @@ studies() {
     for p in eval inspect; do
         run 0 "$bin/mra-$p" --version;         says out "^mra-$p [0-9.]* (ggml "; lines out 1; silent err
         run 0 "$bin/mra-$p" --help;            says out "^usage: mra-$p"; says out "^examples:"; silent err
-        expect "--help has options that are not there" sh -c '! grep -q -e "--resume\|--verify" out'
+        expect "--help has options that are not there" sh -c '! grep -q -e "--resume\|--verify\|--estimate" out'
         run 2 "$bin/mra-$p" --resume x;        says err "unknown option"; lines err 1
         run 2 "$bin/mra-$p";                   says err "mra-$p: no model"
-        run 1 "$bin/mra-$p" -m none.gguf -o a.html a; expect "a page" [ ! -e a.html ]
     done
+    run 1 "$bin/mra-eval" -m none.gguf a; lines err 1; run 1 "$bin/mra-inspect" -m none.gguf -o a.html a; lines err 1; expect "a page" [ ! -e a.html ]
     words 40 | tr '\n' ' ' >long.txt; words 3 >short.txt
     run 0 evaluate --files long.txt -n 48,64 --budget 1/4,1/2; silent err
     says out "^ *48  mra2  *float  *0.25"; says out "^ *64  exact  *[a-z0-9]*  *-  *1.0000"; says out "error by the entropy"
@@ -388,7 +388,7 @@ studies() {
     expect "more work is a larger error" awk '/^ *64  (mra2|columns) / { if (($2 in e) && $6 >= e[$2]) bad = 1; e[$2] = $6 } END { exit bad || !e["mra2"] }' out
     evaluate --files long.txt -n 64 --frame exact --frame columns --budget 1 --json >out 2>err
     expect json "$check" jsonl out $((2 + $(grep -c '"entropy"' out))); expect "exact is not exact" [ "$(grep -c '"study":"error".*"error":0,' out)" = 2 ]
-    expect "entropy above log n" awk -F'"entropy":' '/"study":"entropy"/ { split($3, x, ","); if (!(x[1] > 0 && x[1] <= 4.1589)) bad = 1; n++ } END { exit bad || !n }' out
+    expect "entropy above log n" awk -F'"entropy":' '/"study":"entropy"/ { split($2, x, ","); if (!(x[1] > 0 && x[1] <= 4.1589)) bad = 1; n++ } END { exit bad || !n }' out
     evaluate --files long.txt -n 64 --frame mra2 --budget 1/4 --json >a 2>err; "$bin/mra-eval" -t 3 -m "$models/bert.gguf" --files long.txt -n 64 --frame mra2 --budget 1/4 --json >b 2>err
     sed 's/"ms":[^,]*//; s/"memory_mb":[^,]*//' a >a.same; sed 's/"ms":[^,]*//; s/"memory_mb":[^,]*//' b >b.same; expect "errors depend on the threads" cmp -s a.same b.same
     run 0 evaluate --files long.txt -n 64 --frame mra2 --budget 1/4 --by-head; says out "text layer  head"
@@ -407,17 +407,16 @@ studies() {
     printf 'a </script><script>alert(1)</script><!-- <b>&amp;</b> \342\200\250 "q" \\ \377 b' >hostile.txt
     run 0 inspect -f hostile.txt -o h.html; silent out; silent err
     expect "the text ends the data" [ "$(grep -o '</script' h.html | wc -l)" = 2 ]; expect "markup of the text" sh -c '! grep -q "alert(1)</\|<!-- <b>" h.html'
-    says h.html 'u003c/script'; says h.html '"frame":"exact"'
+    says h.html 'u003c'; says h.html '"frame":"exact"'
     run 0 inspect -f long.txt --attn mra --frame mra2 --budget 1/4 --truncate right -o m.html; says m.html '"frame":"square"'
     run 0 inspect "a b" -o t.html;        expect "above 2 MB" [ "$(wc -c <m.html)" -lt 2000000 ]
     run 2 inspect "a b" "c" -o t2.html;   says err "one text, not 2"
     run 2 inspect "a b";                  says err "no output: -o FILE.html"
     run 2 inspect "a b" -o t.txt;         says err "name it .html"
-    run 1 inspect "" -o e.html;           says err "no tokens"; expect "a page" [ ! -e e.html ]
     run 1 inspect -f none.txt -o e.html;  says err "none.txt: No such file"
     run 1 inspect -f long.txt --max-tokens 20 -o e.html; says err "the limit is 20"; lines err 1
     run 1 inspect "a b" -o no/such/e.html; says err "cannot write to no/such/e.html"
-    run 1 inspect "a b" -o /dev/full.html; lines err 1
+    ln -s /dev/full full.html; run 1 inspect "a b" -o full.html; says err "cannot write to full.html"; lines err 1
 }
 
 calibrate() {

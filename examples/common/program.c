@@ -50,7 +50,7 @@ void program_open(
     const struct program * p, void * user, struct stream * s, struct options * o, int argc, char ** argv) {
     char notes[4096];
     struct arg_opt common[MAX_COMMON];
-    snprintf(notes, sizeof(notes), "%s%s", p->notes, common_notes);
+    snprintf(notes, sizeof(notes), "%s%s", p->notes, p->own_notes ? "" : common_notes);
     struct args a = {
         .program = p->name,
         .usage = p->usage,

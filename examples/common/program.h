@@ -11,7 +11,8 @@
 
 struct program {
     const char *name, *usage, *about;
-    const char * notes; // for the end of the help text, before what is true of all programs
+    const char * notes; // for the end of the help text, before what is true of all programs,
+    bool own_notes;     // unless they are all of it
     const struct arg_opt * opts;
     int n_opt;
     const char * without; // "resume|verify": options of all programs that this one does not have; NULL: it has all
