@@ -195,6 +195,7 @@ def main() -> int:
     a = p.parse_args()
     a.texts, keys = a.texts.split(","), a.only.split(",")
     servers: list[Server] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops the servers, too
     try:
         prepare(a)
         for key in keys:
