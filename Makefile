@@ -81,6 +81,7 @@ figures:
 mutants: build
 	tests/mutants.sh . $(BUILD)
 	tests/mutants-programs.sh . $(BUILD)
+	tests/mutants-python.sh . $(BUILD)
 	tests/mutants-cuda.sh . $(BUILD)
 
 PYTHON_TESTS = ggml-mra/python/tests

@@ -5,8 +5,8 @@
     python3 docs/scripts/bench_server.py build --hf FOLDER --gguf F16.gguf --python PYTHON --only ours,st
 
 1, 8 and 64 clients send one text per request, a short one (about 12 words) or one of about 2,000 tokens, each client the next request when
-it has its reply. Servers run one at a time, take turns in every row, listen on 127.0.0.1 only, and must first give the same vectors: a
-cosine to sentence-transformers' below .99 ends the run. Each row takes at most --seconds per server, and at least one request. Prints a
+it has its reply. Servers take turns in every row, one at work and the others idle, listen on 127.0.0.1 only, and must first give the same
+vectors: a cosine to sentence-transformers' below .99 ends the run. Each row takes at most --seconds per server, and at least one request. Prints a
 table and writes JSON Lines with -o. Without --hf and --gguf the model is MiniLM with its positions repeated (convert/fetch_minilm.py).
 """
 from __future__ import annotations
@@ -168,16 +168,11 @@ def prepare(a: argparse.Namespace) -> None:
     run(a.build / "bin/mra-quantize", a.gguf, a.q8, "q8_0")
 
 
-def same_vectors(a: argparse.Namespace, keys: list, log: Path) -> None:
-    found = {}
-    for key in keys:
-        s = Server(key, a, log)
-        try:
-            found[key] = [s.ask(s.connect(), texts(kind, 1)[0]) for kind in a.texts]
-        finally:
-            s.stop()
-    first = "st" if "st" in found else keys[0]
-    for key in keys:
+def same_vectors(a: argparse.Namespace, servers: list[Server]) -> None:
+    """Also warms them up."""
+    found = {s.key: [s.ask(s.connect(), texts(kind, 1)[0]) for kind in a.texts] for s in servers}
+    first = "st" if "st" in found else servers[0].key
+    for key in found:
         for kind, x, y in zip(a.texts, found[key], found[first]):
             c = cosine(x, y)
             print(f"{key}, {kind}: cosine to {first} {c:.5f}", file=sys.stderr)
@@ -199,28 +194,30 @@ def main() -> int:
     p.add_argument("-o", type=Path)
     a = p.parse_args()
     a.texts, keys = a.texts.split(","), a.only.split(",")
+    servers: list[Server] = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # stops the servers, too
     try:
         prepare(a)
-        log = a.build / "server-bench/servers.log"
-        same_vectors(a, keys, log)
+        for key in keys:
+            servers.append(Server(key, a, a.build / "server-bench/servers.log"))
+        same_vectors(a, servers)
         out = []
         print(f"| {'server':8} | text  | clients | requests/s |  p50 ms |  p99 ms |\n|---|---|---:|---:|---:|---:|")
         for kind in a.texts:
             for clients in map(int, a.clients.split(",")):
-                for key in keys:
-                    s = Server(key, a, log)
-                    try:
-                        out.append(measure(s, kind, clients, a.seconds))
-                    finally:
-                        s.stop()
-                    r = out[-1]
-                    print(f"| {key:8} | {kind:5} | {clients:7} | {r['per_second']:10.1f} | {r['p50_ms']:7.1f} | {r['p99_ms']:7.1f} |", flush=True)
+                for server in servers:
+                    r = measure(server, kind, clients, a.seconds)
+                    out.append(r)
+                    print(f"| {server.key:8} | {kind:5} | {clients:7} | {r['per_second']:10.1f} | {r['p50_ms']:7.1f} | {r['p99_ms']:7.1f} |", flush=True)
         if a.o:
             a.o.write_text("".join(json.dumps(r) + "\n" for r in out))
         return 0
     except BenchError as e:
         print(f"bench_server: {e}", file=sys.stderr)
         return 1
+    finally:
+        for server in servers:
+            server.stop()
 
 
 if __name__ == "__main__":

@@ -30,11 +30,14 @@ def quantize_embeddings(embeddings: np.ndarray, precision: str, ranges: np.ndarr
         return bits if precision == "ubinary" else (bits.astype(np.int16) - 128).astype(np.int8)
     if ranges is None:
         sample = embeddings if calibration_embeddings is None else np.asarray(calibration_embeddings)
+        if len(embeddings) == 0:
+            return embeddings.astype(precision)
+        if len(sample) < 2:
+            raise ArgumentError(f"precision={precision!r}: there are no ranges of {len(sample)} embeddings; quantize_embeddings takes ranges or "
+                                "calibration_embeddings")
         if len(sample) < 100:
             warnings.warn(f"precision={precision!r}: the ranges of {len(sample)} embeddings are used; with fewer than 100 they "
                           "may be poor: give ranges or calibration_embeddings", stacklevel=3)
-        if len(sample) == 0:
-            return embeddings.astype(precision)
         ranges = np.stack([sample.min(axis=0), sample.max(axis=0)])
     ranges = np.asarray(ranges, dtype=np.float32)
     if ranges.shape != (2, embeddings.shape[1]):

@@ -151,6 +151,7 @@ class Embeddings(unittest.TestCase):
                 (ggml_mra.ArgumentError, "batch_size=0", lambda: e.encode(["a"], batch_size=0)),
                 (ggml_mra.ArgumentError, "truncate_dim=65", lambda: e.encode("a", truncate_dim=65)),
                 (ggml_mra.ArgumentError, "precision='int4'", lambda: e.encode("a", precision="int4")),
+                (ggml_mra.ArgumentError, "no ranges of 1 embeddings", lambda: e.encode("a", precision="int8")),
                 (ggml_mra.ArgumentError, "output_value", lambda: e.encode("a", output_value="all")),
                 (ggml_mra.ArgumentError, "prompt_name='q'", lambda: e.encode("a", prompt_name="q")),
                 (ggml_mra.ArgumentError, "positions", lambda: ggml_mra.Encoder(BERT, max_seq_length=10**6)),
