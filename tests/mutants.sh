@@ -137,6 +137,8 @@ kernels     |cpu/topk-blocks.inc|x[i] == th.t && n_eq-- > 0|x[i] == th.t
 kernels     |cpu/topk-blocks.inc|if (th.n_ge == m)|if (th.n_ge >= m)
 kernels     |cpu/topk-blocks.inc|if (c_hi >= *m) return|if (0) return
 kernels     |cpu/topk-blocks.inc|v_hmax(mx) + 0.0f;|v_hmax(mx);
+test-extreme|op-coarse-state.c|if (score < INFINITY) continue;|continue;
+test-extreme|op-coarse-state.c|if (score < INFINITY) continue;|if (!(score != score)) continue;
 kernels     |cpu/coarse-state.inc|if (corr != 1)|if (0)
 kernels     |cpu/coarse-state.inc|\!\! s[j] != s[j]||
 kernels     |cpu/coarse-state.inc|if (m == -INFINITY) return;|
@@ -216,7 +218,7 @@ test-ops    |*.c *.h|fill_inf(out + n, mra_level_cols(l) - n);|(void) fill_inf;
 test-ops    |*.c *.h|mra_named_key(r.scores[i] - max, named) : r.scores[i] - max;|mra_named_key(r.scores[i], named) : r.scores[i];
 test-encoder|*.c *.h|mra_named_key(r.scores[i] - max, named) : r.scores[i] - max;|r.scores[i] - max + named*1e6f : r.scores[i] - max;
 test-ops    |*.c *.h|x - y : y - x) <= diag_n/2)|x - y : y - x) < diag_n/2)
-test-ops    |*.c *.h|w[n] = (float) mra_min(g, n_k - col * g);|w[n] = (float) g;
+test-ops    |*.c *.h|w[n] = (float) mra_min(g, n_k - y[n] * g);|w[n] = (float) g;
 test-attn   |*.c *.h|if (i == 0) mra_zero_rows(a, a->n_k > 0 ? a->n_q : 0, n_rows);|
 test-attn   |*.c *.h|const int64_t head_kv = j->q ? head/(q->ne[2]/j->k->ne[2]) : head;|const int64_t head_kv = head % j->k->ne[2];
 test-attn   |*.c *.h|if (ith == 0) atomic_store_explicit|if (0) atomic_store_explicit

@@ -241,7 +241,7 @@ static int set_values(const char * in, const char * out, const char * name, long
     struct gguf_edit e = gguf_edit_open(in);
     struct ggml_tensor * t = gguf_edit_find(&e, name);
     const uint32_t value = (uint32_t) strtoul(bits, NULL, 16);
-    if (t->type != GGML_TYPE_F32 || at >= ggml_nelements(t)) DIE(name);
+    if (t->type != GGML_TYPE_F32 || at >= ggml_nelements(t)) DIE("%s has no such value of F32", name);
     for (long i = at < 0 ? 0 : at; i < (at < 0 ? ggml_nelements(t) : at + 1); i++) ((uint32_t *) t->data)[i] = value;
     gguf_edit_write(&e, out);
     gguf_edit_free(&e);
