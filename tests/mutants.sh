@@ -298,6 +298,10 @@ test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
 test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
 test-model-errors|encoder/*.c|: !is_matrix_type(t->type))|: false)
+test-heads|encoder/*.c|if (mean) j->later = MRA_HEAD_CLASS;|if (mean \&\& 0) j->later = MRA_HEAD_CLASS;
+test-heads|encoder/*.c|if (m->mlm_dense.w) x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));|
+test-families|encoder/*.c|.interleaved = true|.interleaved = false
+test-families|encoder/*.c|.max_bias = 8|.max_bias = 4
 test-families|encoder/*.c|i % pattern != 0|i % pattern == 0
 test-families|encoder/*.c|(int) window / 2|(int) window
 test-families|encoder/*.c|mra_layer_is_global(l) ? a->rope_base : a->rope_base_local, a->rope_scale|a->rope_base, a->rope_scale
