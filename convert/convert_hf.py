@@ -22,7 +22,7 @@ from hf_gguf.config import read_config
 from hf_gguf.errors import ConvertError, shown
 from hf_gguf.metadata import build_metadata
 from hf_gguf.sentence_transformers import read_modules
-from hf_gguf.tensors import map_tensors
+from hf_gguf.tensors import map_dense, map_tensors, map_token_heads
 from hf_gguf.vocab import load_vocab, sentence_bert_lowercase
 from hf_gguf.writer import write_gguf
 
@@ -63,6 +63,7 @@ def convert(folder: Path, out: Path, type_: str = "f16", extend_positions: int =
     vocab = load_vocab(folder, config.family, config.n_vocab)
     sentence_bert_lowercase(vocab, folder)
     outputs = map_tensors(open_checkpoint(folder), config, str(folder), n_ctx, mlm)
+    outputs += map_dense(embedding, config.n_embd, str(folder)) + map_token_heads(folder, config.n_embd)
     has_mlm = any(o.name.startswith("mlm.") for o in outputs)
     name = name or folder.resolve().name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     meta = build_metadata(config, vocab, embedding, name, type_, n_ctx, has_mlm)

@@ -114,7 +114,9 @@ static void ready(struct stream * s) {
     const struct mra_model_info * info = &s->engine.info;
     if (info->n_class == 0)
         fatal(s->program, "%s has no classifier%s", s->o->model,
-            info->n_tag ? "; it labels tokens: mra-tag" : info->has_mlm ? "; it can fill masks: mra-fill-mask" : "");
+            info->n_tag         ? "; it labels tokens: mra-tag"
+                : info->has_mlm ? "; it can fill masks: mra-fill-mask"
+                                : "");
     c->order = malloc((size_t) info->n_class * sizeof(*c->order));
     if (!c->order) fatal(s->program, "out of memory");
     s->want.kind = MRA_OUTPUT_CLASS;

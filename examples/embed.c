@@ -4,7 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_FORMAT = 2000, OPT_POOLING, OPT_NORMALIZE, OPT_NO_NORMALIZE, OPT_DIMS, OPT_SIMILARITY, OPT_CHUNK };
+enum {
+    OPT_FORMAT = 2000,
+    OPT_POOLING,
+    OPT_NORMALIZE,
+    OPT_NO_NORMALIZE,
+    OPT_DIMS,
+    OPT_SIMILARITY,
+    OPT_CHUNK,
+    OPT_OUTPUT
+};
 
 static const struct arg_opt opts[] = {
     { OPT_FORMAT, "format", "NAME",
@@ -17,6 +26,9 @@ static const struct arg_opt opts[] = {
     { OPT_DIMS, "dims", "N", "keep the first N numbers (for models trained for that)" },
     { OPT_SIMILARITY, "similarity", NULL,
         "print the cosine of every pair of texts instead; -o FILE\nwith .npy, .csv or .json: as such" },
+    { OPT_OUTPUT, "output", "WHAT",
+        "dense (default): an embedding per text; sparse: a weight for each of its\n"
+        "tokens; colbert: a vector for each. The latter two for models that have\nthem (bge-m3), as JSON Lines" },
     { OPT_CHUNK, "chunk-tokens", "N", "with --truncate chunk: tokens per embedding (default 256)" },
 };
 
@@ -53,6 +65,7 @@ static void option(void * user, struct options * o, const struct args * a, int i
         case OPT_NO_NORMALIZE: e->normalize = -1; break;
         case OPT_DIMS: e->dims = (int) args_int(a, 1, 1 << 20); break;
         case OPT_SIMILARITY: e->similarity = true; break;
+        case OPT_OUTPUT: e->what = (enum embed_what) args_choice(a, "dense|sparse|colbert"); break;
         case OPT_CHUNK: o->chunk_tokens = (int) args_int(a, 1, 1 << 24); break;
     }
 }
@@ -66,8 +79,14 @@ static void check(void * user, struct options * o, const struct args * a) {
         usage_error(a->program, "--chunk-tokens needs --truncate chunk");
     if (e->similarity && o->truncate == TRUNCATE_CHUNK)
         usage_error(a->program, "--similarity and --truncate chunk exclude each other");
+    if (e->what && (e->similarity || o->truncate == TRUNCATE_CHUNK || e->dims || e->pooling || e->normalize))
+        usage_error(a->program,
+            "--output sparse and colbert exclude --similarity, --truncate chunk, --dims, --pooling "
+            "and --normalize");
     if (e->similarity && (o->resume || given)) usage_error(a->program, "--similarity excludes --format and --resume");
     e->format = embed_choose_format(e, o, a);
+    if (e->what && e->format != FORMAT_JSONL)
+        usage_error(a->program, "--output sparse and colbert give JSON Lines only");
     o->lines = e->format == FORMAT_JSONL && !e->similarity;
     e->chunk = o->truncate == TRUNCATE_CHUNK ? (o->chunk_tokens ? o->chunk_tokens : 256) : 0;
 }
@@ -135,11 +154,26 @@ static void collect(struct stream * s, struct item * it, const float * rows, int
     }
 }
 
+static void ready_tokens(struct stream * s) {
+    const struct embed * e = s->user;
+    const bool sparse = e->what == WHAT_SPARSE;
+    if (sparse ? !s->engine.info.has_sparse : !s->engine.info.n_colbert)
+        fatal(s->program, "%s has no %s", s->o->model, sparse ? "weights of tokens" : "ColBERT vectors");
+    s->want = (struct mra_output) { .kind = sparse ? MRA_OUTPUT_SPARSE : MRA_OUTPUT_COLBERT };
+    s->on = sparse ? embed_sparse : embed_colbert;
+}
+
 static void ready(struct stream * s) {
     struct embed * e = s->user;
     const struct mra_model_info * info = &s->engine.info;
-    if (e->dims > info->n_embd) fatal(s->program, "--dims %d: the model's embeddings have %d", e->dims, info->n_embd);
-    if (!e->dims) e->dims = info->n_embd;
+    if (e->what) {
+        stream_default_prompt(s);
+        ready_tokens(s);
+        return;
+    }
+    if (e->dims > info->n_pooled)
+        fatal(s->program, "--dims %d: the model's embeddings have %d", e->dims, info->n_pooled);
+    if (!e->dims) e->dims = info->n_pooled;
     if (!e->pooling) e->pooling = info->pooling;
     stream_default_prompt(s);
     s->want = (struct mra_output) {

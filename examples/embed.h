@@ -20,6 +20,8 @@ struct name_list {
     int64_t n, cap;
 };
 
+enum embed_what { WHAT_DENSE, WHAT_SPARSE, WHAT_COLBERT };
+
 struct embed {
     enum embed_format format;
     int format_option; // what --format says, -1: nothing
@@ -28,6 +30,7 @@ struct embed {
     int dims;      // of an embedding
     int chunk;     // tokens per embedding; 0: one embedding per text
     bool similarity;
+    enum embed_what what;
     // while writing
     int64_t n_rows, n_tokens;
     float * all;            // --similarity: [n_rows][dims]
@@ -64,4 +67,8 @@ void embed_need_file(struct stream * s, const char * format);
 void embed_add_name(struct stream * s, const struct item * it);
 void embed_free_names(struct embed * e);
 
-extern const struct handlers embed_npz, embed_similarity;
+struct token_weights { // struct item's result with --output sparse or colbert; what follows it is the handlers' own
+    int n;
+};
+
+extern const struct handlers embed_npz, embed_similarity, embed_sparse, embed_colbert;

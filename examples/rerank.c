@@ -13,7 +13,9 @@ static const struct arg_opt opts[] = {
     { 'k', "top-k", "N", "print the N best documents only (default: all)" },
     { OPT_SCORES, "scores", "KIND",
         "logit (default): the classifier's number; prob: 0 to 1, its sigmoid, or the\nsoftmax of the second of two "
-        "labels" },
+        "labels; colbert: the mean over the query's tokens of the best cosine with a\ndocument's token, for models "
+        "that "
+        "have such vectors (bge-m3)" },
 };
 
 static const char notes[] =
@@ -43,9 +45,11 @@ struct hit {
 
 struct rerank {
     const char * query;
-    int64_t top_k; // 0: all
-    bool prob, cosine;
-    float * vector;    // cosine: the query's embedding, of length 1
+    int64_t top_k;     // 0: all
+    bool prob, cosine; // cosine: also with colbert
+    bool colbert;
+    float * vector; // cosine: the query's embedding, of length 1; colbert: [n_vector][n_colbert]
+    int64_t n_vector;
     struct hit * hits; // [n_hits]
     size_t n_hits, cap;
 };
@@ -62,11 +66,30 @@ static void normalize(float * to, const float * x, int n) {
     for (int c = 0; c < n; c++) to[c] = sum > 0 ? (float) (x[c] / sqrt(sum)) : 0;
 }
 
+// mean over the query's tokens of the best product with a token of the document; the first token of both has no vector
+static double colbert_score(const struct rerank * r, const float * rows, int64_t n_rows, int64_t n_cols) {
+    double sum = 0;
+    for (int64_t i = 1; i < r->n_vector; i++) {
+        double best = -INFINITY;
+        for (int64_t j = 1; j < n_rows; j++) {
+            double x = 0;
+            for (int64_t c = 0; c < n_cols; c++) x += (double) r->vector[i * n_cols + c] * rows[j * n_cols + c];
+            best = fmax(best, x);
+        }
+        sum += best;
+    }
+    return r->n_vector > 1 && n_rows > 1 ? sum / (double) (r->n_vector - 1) : 0;
+}
+
 static void collect(struct stream * s, struct item * it, const float * rows, int64_t n_rows, int64_t n_cols) {
     const struct rerank * r = s->user;
     double * score = it->result = malloc(sizeof(*score) + (size_t) n_cols * sizeof(float));
     if (!score) {
         item_fail(it, MRA_ERR_MEMORY, "out of memory");
+        return;
+    }
+    if (r->colbert) {
+        *score = colbert_score(r, rows, n_rows, n_cols);
         return;
     }
     if (r->cosine) {
@@ -176,9 +199,11 @@ static void embed_query(struct stream * s) {
     free(text);
     const struct mra_seq seq = { .n = (int) list.n, .tokens = list.data };
     if (mra_encode(ctx, &seq, 1, &s->want, &res, &err) != MRA_OK) fatal(s->program, "the query: %s", err.msg);
-    r->vector = malloc((size_t) res.n_cols * sizeof(float));
+    r->n_vector = res.n_rows;
+    r->vector = malloc((size_t) (res.n_rows * res.n_cols) * sizeof(float));
     if (!r->vector) fatal(s->program, "out of memory");
-    normalize(r->vector, res.data, (int) res.n_cols);
+    for (int64_t i = 0; i < res.n_rows; i++)
+        normalize(r->vector + i * res.n_cols, res.data + i * res.n_cols, (int) res.n_cols);
     mra_context_free(ctx);
     mra_token_list_free(&list);
 }
@@ -189,7 +214,12 @@ static void option(void * user, struct options * o, const struct args * a, int i
     switch (id) {
         case 'q': r->query = a->value; break;
         case 'k': r->top_k = args_int(a, 1, 1 << 30); break;
-        case OPT_SCORES: r->prob = args_choice(a, "logit|prob"); break;
+        case OPT_SCORES: {
+            const int kind = args_choice(a, "logit|prob|colbert");
+            r->prob = kind == 1;
+            r->colbert = kind == 2;
+            break;
+        }
     }
 }
 
@@ -202,11 +232,17 @@ static void check(void * user, struct options * o, const struct args * a) {
 static void ready(struct stream * s) {
     struct rerank * r = s->user;
     const struct mra_model_info * info = &s->engine.info;
-    r->cosine = info->n_class < 1 || info->n_class > 2;
-    s->want.kind = r->cosine ? MRA_OUTPUT_POOLED : MRA_OUTPUT_CLASS;
+    if (r->colbert && info->n_colbert == 0)
+        fatal(s->program, "--scores colbert: %s has no ColBERT vectors", s->o->model);
+    r->cosine = r->colbert || info->n_class < 1 || info->n_class > 2;
+    s->want.kind = r->colbert ? MRA_OUTPUT_COLBERT : r->cosine ? MRA_OUTPUT_POOLED : MRA_OUTPUT_CLASS;
     s->rules.pairs = !r->cosine;
     if (!r->cosine) return;
     stream_default_prompt(s);
+    if (r->colbert) {
+        if (!s->o->dry_run) embed_query(s);
+        return;
+    }
     if (r->prob)
         fatal(s->program,
             "--scores prob: %s has no classifier with one or two labels; its cosines are not probabilities",

@@ -271,7 +271,7 @@ test-encoder|encoder/*.c|linear(b, m->cls, x, m->arch.cls_act, NULL)|linear(b, m
 test-encoder|encoder/*.c|h[i].at = !fused \!\! i == 0 ? 0 : n_q + (i - 1) * n_kv;|h[i].at = 0;
 test-encoder|encoder/*.c|l.w, l.b, eps, b->err)|l.w, l.b, 1e-2f, b->err)
 test-encoder|encoder/*.c|if (b->g->types) x = ggml_add|if (0) x = ggml_add
-test-encoder|encoder/*.c|x = ggml_get_rows(ctx, x, g->rows);|x = rows_of(&b, x, 0, s->n_rows);
+test-encoder|encoder/*.c|x = ggml_get_rows(b->ctx, x, g->rows);|x = rows_of(&b, x, 0, s->n_rows);
 test-encoder|encoder/*.c|p->positions[n] = t;|p->positions[n] = n;
 test-encoder|encoder/*.c|p->types[n]     = q->tokens ? q->tokens[t].segment :|p->types[n]     = q->tokens ? 0 :
 test-encoder|encoder/*.c|return n <= exact_up_to(m, p)|return n < exact_up_to(m, p)
@@ -291,7 +291,7 @@ test-encoder|encoder/*.c|if (type < 0 \!\! type >= n_types)|if (0)
 test-encoder|encoder/*.c|s->first >= 0 &&|
 test-encoder|encoder/*.c|m->info.attn.scale = scale;|
 test-encoder|encoder/*.c|MRA_PROBLEM_MULTI : problem[0] == 'r'|MRA_PROBLEM_MULTI : problem[0] == 'x'
-test-model-errors|encoder/*.c|if ((int64_t) n_labels != m->info.n_class) m->labels_id = -1;|
+test-model-errors|encoder/*.c|if ((int64_t) n_labels != m->info.n_class + m->info.n_tag) m->labels_id = -1;|
 test-encoder|encoder/*.c|ctx->stats.part_ms[part] += now - ctx->part_start;|ctx->stats.part_ms[part] += now;
 test-encoder|encoder/*.c|ctx->op_start = now;|
 test-model-headers|encoder/*.c|if (ne == 0 \!\! ne > limit/total)|if (ne > limit/total)
@@ -308,13 +308,17 @@ test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
 test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
 test-model-errors|encoder/*.c|: !is_matrix_type(t->type))|: false)
+test-heads|encoder/*.c|if (mean) j->later = MRA_HEAD_CLASS;|if (mean \&\& 0) j->later = MRA_HEAD_CLASS;
+test-heads|encoder/*.c|if (m->mlm_dense.w) x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));|
+test-families|encoder/*.c|.interleaved = true|.interleaved = false
+test-families|encoder/*.c|.max_bias = 8|.max_bias = 4
 test-families|encoder/*.c|i % pattern != 0|i % pattern == 0
 test-families|encoder/*.c|(int) window / 2|(int) window
 test-families|encoder/*.c|mra_layer_is_global(l) ? a->rope_base : a->rope_base_local, a->rope_scale|a->rope_base, a->rope_scale
 test-families|encoder/*.c|a->rope_scale = 1 / factor;|a->rope_scale = 1;
 test-families|encoder/*.c|(int) (h[0].n_head + h[1].n_head)|(int) h[0].n_head
 test-families|encoder/*.c|{ l->gate.w ? l->gate : l->up, l->up }|{ l->up, l->gate.w ? l->gate : l->up }
-test-families|encoder/*.c|if (m->out_norm.w) x = end_part|if (0) x = end_part
+test-families|encoder/*.c|return m->out_norm.w ? end_part|return m->out_norm.w && 0 ? end_part
 test-families|encoder/*.c|list ? ((const int8_t *) list)[i] != 0|list ? false
 test-model-errors|encoder/*.c|!t->extra && strncmp(|0 && strncmp(
 test-families|encoder/*.c|v->pre = pres[i].pre;|

@@ -94,7 +94,7 @@ static const struct wrong {
     { KEY_F32, "bert.attention.layer_norm_epsilon", NAN, 0, NULL, MRA_ERR_FORMAT, "epsilon" },
     { KEY_BOOL, "bert.attention.causal", 1, 0, NULL, MRA_ERR_UNSUPPORTED, "causal" },
     { KEY_U32, "bert.pooling_type", 9, 0, NULL, MRA_ERR_FORMAT, "is not in" },
-    { KEY_U32, "bert.classifier.pooling_type", 1, 0, NULL, MRA_ERR_UNSUPPORTED, "classifier of the mean" },
+    { KEY_U32, "bert.classifier.pooling_type", 3, 0, NULL, MRA_ERR_UNSUPPORTED, "the first token or the mean" },
     { KEY_STR, "mra.activation", 0, 0, "mish", MRA_ERR_UNSUPPORTED, "'mish'" },
     { KEY_STR, "mra.pooling", 0, 0, "best", MRA_ERR_UNSUPPORTED, "'best'" },
     { KEY_U32, "mra.max_length", 70000, 0, NULL, MRA_ERR_FORMAT, "mra.max_length" },

@@ -99,7 +99,7 @@ class Folders(FolderTest):
     def test_config(self):
         cases = (
             (dict(architectures=["LlamaForCausalLM"]), "unsupported architecture LlamaForCausalLM"),
-            (dict(architectures=["RobertaForTokenClassification"]), "unsupported architecture"),
+            (dict(architectures=["RobertaForQuestionAnswering"]), "unsupported architecture"),
             (dict(architectures=["MPNetForMaskedLM"]), "MPNetForMaskedLM is not supported: its relative position bias"),
             (dict(architectures=["DebertaV2Model"]), "DebertaV2Model is not supported: its attention"),
             (dict(architectures=[], model_type="gpt2"), "model_type 'gpt2'"),

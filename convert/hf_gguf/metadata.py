@@ -83,6 +83,9 @@ def _own(meta: dict, config: Config, embedding: Embedding | None, n_ctx: int, ha
         meta["mra.prompts.texts"] = list(embedding.prompts.values())
         if embedding.default_prompt:
             meta["mra.prompts.default"] = embedding.default_prompt
+        for i, layer in enumerate(embedding.dense):
+            if layer.activation:
+                meta[f"mra.dense.{i}.activation"] = layer.activation
         if embedding.max_length and n_ctx == config.n_ctx:  # positions are extended for the sake of longer texts
             meta["mra.max_length"] = U32(min(embedding.max_length, n_ctx))
     for key, value in config.mra.items():

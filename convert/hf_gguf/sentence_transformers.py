@@ -4,9 +4,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .checkpoint import Tensor, open_checkpoint
 from .errors import ConvertError, read_json, read_json_if, shown
 
 MODES = {"cls_token": "cls", "mean_tokens": "mean", "max_tokens": "max", "mean_sqrt_len_tokens": "mean_sqrt_len", "lasttoken": "last"}
+DENSE_ACTIVATIONS = {"Tanh": "tanh", "Identity": "", "ReLU": "relu", "GELU": "gelu", "SiLU": "silu"}
 POOLING_TYPES = {"mean": 1, "cls": 2, "last": 3}      # bert.pooling_type has no number for the others
 
 
@@ -17,6 +19,14 @@ class Embedding:
     max_length: int = 0        # texts are cut here, in tokens; 0: not said
     prompts: dict = field(default_factory=dict)    # name -> text that is put before every text
     default_prompt: str = ""   # its name; "": none
+    dense: list = field(default_factory=list)      # Dense of each dense layer behind the pooling
+
+
+@dataclass
+class Dense:
+    activation: str            # ours; "": none
+    weight: Tensor
+    bias: Tensor | None
 
 
 def read_modules(folder: Path) -> Embedding | None:
@@ -33,6 +43,8 @@ def read_modules(folder: Path) -> Embedding | None:
         where = str(module.get("path", ""))
         if kind == "Pooling":
             result.pooling = _pooling(folder / where / "config.json", result.prompts)
+        elif kind == "Dense" and result.pooling and not result.normalize:
+            result.dense.append(_dense(folder / where))
         elif kind == "Normalize":
             result.normalize = True
         elif kind != "Transformer":
@@ -43,6 +55,19 @@ def read_modules(folder: Path) -> Embedding | None:
     if isinstance(length, int) and length > 0:
         result.max_length = length
     return result
+
+
+def _dense(folder: Path) -> Dense:
+    settings = read_json(folder / "config.json")
+    name = str(settings.get("activation_function", "torch.nn.modules.activation.Tanh")).rsplit(".", 1)[-1]
+    if name not in DENSE_ACTIVATIONS:
+        raise ConvertError(f"{folder / 'config.json'}: activation_function {shown(name)} is not supported")
+    tensors = open_checkpoint(folder)
+    n_in, n_out = settings.get("in_features"), settings.get("out_features")
+    weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
+    if weight is None or weight.shape != (n_out, n_in) or (bias is not None and bias.shape != (n_out,)):
+        raise ConvertError(f"{folder}: no linear.weight of shape {[n_out, n_in]}, or a bias of another")
+    return Dense(DENSE_ACTIVATIONS[name], weight, bias)
 
 
 def _prompts(result: Embedding, path: Path) -> None:

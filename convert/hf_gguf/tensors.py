@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Callable
 
 import numpy as np
@@ -10,6 +11,7 @@ from .checkpoint import Tensor
 from .config import Config
 from .errors import ConvertError
 from .families import ALWAYS, NEVER, Part, Spelling, dense, norm
+from .torch_file import open_torch
 
 OPTIONAL = "optional"            # of biases: as the checkpoint has it
 BUFFERS = (".inv_freq", ".position_ids", ".masked_bias", ".attention.self.distance")   # no weights
@@ -181,3 +183,31 @@ def _tags(m: Mapper, spelling: Spelling) -> None:
         m.part("", norm("tag.norm", norm_, spelling.norm_bias), "")
     m.take("tag.output.weight", "classifier.weight", (len(c.labels), c.n_embd))
     m.take("tag.output.bias", "classifier.bias", (len(c.labels),))
+
+
+def map_dense(embedding, n_embd: int, where: str) -> list[Output]:
+    """Dense layers behind the pooling; each takes what the one before gives."""
+    outputs, n_in = [], n_embd
+    for i, layer in enumerate(embedding.dense if embedding else ()):
+        if layer.weight.shape[1] != n_in:
+            raise ConvertError(f"{where}: a Dense module takes {layer.weight.shape[1]} numbers, the one before it gives {n_in}")
+        n_in = layer.weight.shape[0]
+        for kind, tensor in (("weight", layer.weight), ("bias", layer.bias)):
+            if tensor is not None:
+                outputs.append(Output(f"dense.{i}.{kind}", tensor.shape, tensor.read))
+    return outputs
+
+
+def map_token_heads(folder: Path, n_embd: int) -> list[Output]:
+    """bge-m3's weights and ColBERT vectors of tokens, from files of their own."""
+    outputs = []
+    for name, file in (("sparse", "sparse_linear.pt"), ("colbert", "colbert_linear.pt")):
+        if not (folder / file).is_file():
+            continue
+        tensors = open_torch(folder / file)
+        weight, bias = tensors.get("weight"), tensors.get("bias")
+        if len(tensors) != 2 or weight is None or bias is None or len(weight.shape) != 2 or weight.shape[1] != n_embd \
+                or bias.shape != weight.shape[:1] or (name == "sparse" and weight.shape[0] != 1):
+            raise ConvertError(f"{folder / file}: not the weight and bias of a dense layer of {n_embd} numbers")
+        outputs += [Output(f"{name}.{kind}", tensors[kind].shape, tensors[kind].read) for kind in ("weight", "bias")]
+    return outputs

@@ -13,7 +13,7 @@ from .errors import ConvertError
 from .metadata import U32, F64s
 from .tensors import Output
 
-NEVER_QUANTIZED = ("position_embd.weight", "token_types.weight", "cls.output.weight", "tag.output.weight")
+NEVER_QUANTIZED = ("position_embd.weight", "token_types.weight", "cls.output.weight", "tag.output.weight", "sparse.weight")
 ROWS_AT_ONCE = 4096
 
 

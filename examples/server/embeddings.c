@@ -73,11 +73,11 @@ void openai_embeddings(struct call * c) {
     if (!request_fields(c, f, N)) return;
     struct served * m = request_model(c, &f[MODEL], USE_EMBED);
     if (!m) return;
-    int base64 = 0, dims = m->engine.info.n_embd;
+    int base64 = 0, dims = m->engine.info.n_pooled;
     bool normalize = true;
     struct text_way way;
     if (!request_choice(c, &f[FORMAT], "float|base64", &base64) || !request_bool(c, &f[NORMALIZE], &normalize) ||
-        !request_int(c, &f[DIMENSIONS], 1, m->engine.info.n_embd, &dims) ||
+        !request_int(c, &f[DIMENSIONS], 1, m->engine.info.n_pooled, &dims) ||
         !request_way(c, m, &f[PROMPT], &f[TRUNCATE], NULL, &way))
         return;
     c->ask.base64 = base64;
@@ -129,13 +129,13 @@ static void embed(struct call * c, enum use use, enum mra_output_kind kind) {
     bool normalize = true;
     struct text_way way;
     if (!request_bool(c, &f[NORMALIZE], &normalize) ||
-        !request_int(c, &f[DIMENSIONS], 1, m->engine.info.n_embd, &want.n_dims) ||
+        !request_int(c, &f[DIMENSIONS], 1, m->engine.info.n_pooled, &want.n_dims) ||
         !request_way(c, m, &f[PROMPT], &f[TRUNCATE], &f[DIRECTION], &way) ||
         !request_texts(c, &f[INPUTS], &c->ask.texts, &c->ask.single))
         return;
     if (pooled) {
         want.normalize = normalize ? 1 : -1;
-        if (!want.n_dims) want.n_dims = m->engine.info.n_embd;
+        if (!want.n_dims) want.n_dims = m->engine.info.n_pooled;
     }
     if (!request_job(c, m, &want)) return;
     c->job->sparse = use == USE_SPARSE;

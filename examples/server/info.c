@@ -61,7 +61,7 @@ void openai_models(struct call * c) {
         else sink_text(out, "null");
         sink_text(out, ", \"uses\": ");
         print_uses(out, m);
-        sink_printf(out, ", \"dimensions\": %d, \"max_tokens\": %d, \"parameters\": %lld, \"type\": ", info->n_embd,
+        sink_printf(out, ", \"dimensions\": %d, \"max_tokens\": %d, \"parameters\": %lld, \"type\": ", info->n_pooled,
             m->engine.limit, (long long) info->n_params);
         reply_text(out, info->type);
         sink_text(out, "}");

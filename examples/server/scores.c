@@ -14,7 +14,7 @@ static void prepare_ranks(
     c->ask.cosine = !served_is_cross_encoder(m);
     const struct mra_output want = { .kind = c->ask.cosine ? MRA_OUTPUT_POOLED : MRA_OUTPUT_CLASS,
         .normalize = c->ask.cosine ? 1 : 0,
-        .n_dims = c->ask.cosine ? m->engine.info.n_embd : 0 };
+        .n_dims = c->ask.cosine ? m->engine.info.n_pooled : 0 };
     if (!request_job(c, m, &want)) return;
     if (!c->ask.cosine) {
         const struct text_way pairs = { .truncate = way->truncate, .left = way->left };
@@ -131,7 +131,7 @@ void tei_similarity(struct call * c) {
     if (!m || !request_way(c, m, &p[PROMPT], &p[TRUNCATE], &p[DIRECTION], &way) ||
         !request_texts(c, &in[SENTENCES], &c->ask.texts, NULL) || !request_text(c, &in[SOURCE], &source))
         return;
-    const struct mra_output want = { .kind = MRA_OUTPUT_POOLED, .normalize = 1, .n_dims = m->engine.info.n_embd };
+    const struct mra_output want = { .kind = MRA_OUTPUT_POOLED, .normalize = 1, .n_dims = m->engine.info.n_pooled };
     c->ask.cosine = true;
     if (request_job(c, m, &want) && request_add(c, "source_sentence", -1, source, NULL, &way))
         request_add_all(c, "sentences", &c->ask.texts, false, &way);

@@ -64,7 +64,8 @@ static const struct mra_arch archs[] = {
         .cls_act = MRA_ACT_TANH,
         .eps = 1e-12f,
         .max_bias = 8 },
-    { .name = "neo-bert", // its q, k and v are stored head by head; llama.cpp's converter leaves them so and reads them otherwise
+    { .name = "neo-bert", // its q, k and v are stored head by head; llama.cpp's converter leaves them so and reads them
+                          // otherwise
         .position = MRA_POSITION_ROPE,
         .interleaved = true,
         .pre_norm = true,

@@ -120,8 +120,8 @@ static enum mra_status load_pooling(struct mra_model * m, struct mra_error * err
     TRY(mra_gguf_bool(&m->file, "mra.classifier.late", &m->cls_late, err));
     return cls_type == MRA_POOLING_MEAN || cls_type == MRA_POOLING_CLS
         ? MRA_OK
-        : mra_fail(err, MRA_ERR_UNSUPPORTED, "classifier.pooling_type %d: a classifier sees the first token or the mean",
-              (int) cls_type);
+        : mra_fail(err, MRA_ERR_UNSUPPORTED,
+              "classifier.pooling_type %d: a classifier sees the first token or the mean", (int) cls_type);
 }
 
 static enum mra_status load_attention(struct mra_model * m, struct mra_error * err) {

@@ -247,7 +247,8 @@ enum mra_status mra_pass_head(struct mra_context * ctx, enum mra_head_kind head,
     const int64_t step = ctx->params.n_ffn_rows, n_embd = ctx->model->info.n_embd;
     for (int64_t i = 0; i < n_rows; i += step) {
         const int n = (int) (n_rows - i < step ? n_rows - i : step);
-        struct pass p = { .given = rows + i * n_embd, .shape = { .n_tokens = n, .n_rows = n, .head = head, .given = true } };
+        struct pass p = { .given = rows + i * n_embd,
+            .shape = { .n_tokens = n, .n_rows = n, .head = head, .given = true } };
         prepare(ctx, &p);
         const enum mra_status st = compute(ctx, &p, NULL, err);
         if (st != MRA_OK) return st;

@@ -53,7 +53,8 @@ static bool stays(const struct ggml_tensor * t) {
     const char * name = ggml_get_name(t);
     return ggml_n_dims(t) < 2 || !ends_with(name, ".weight") || ends_with(name, "_norm.weight") ||
         strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0 ||
-        strcmp(name, "cls.output.weight") == 0 || strcmp(name, "tag.output.weight") == 0;
+        strcmp(name, "cls.output.weight") == 0 || strcmp(name, "tag.output.weight") == 0 ||
+        strcmp(name, "sparse.weight") == 0;
 }
 
 // K types have blocks of 256. Rows that do not fit get the smallest type with blocks of 32 that is about as exact

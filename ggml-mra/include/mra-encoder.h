@@ -228,13 +228,13 @@ struct mra_seq {
 };
 
 enum mra_output_kind {
-    MRA_OUTPUT_TOKENS, // last hidden states, a row per token, sequences end to end     [n_tokens][n_embd]
-    MRA_OUTPUT_POOLED, // an embedding per sequence                                     [n_seq][n_pooled]
-    MRA_OUTPUT_CLASS,  // the classifier's logits                                       [n_seq][n_class]
-    MRA_OUTPUT_MLM,    // masked-language-model logits at the given positions           [n_at][n_vocab]
-    MRA_OUTPUT_SPANS,  // an embedding per span of tokens ("late chunking")             [n_span][n_pooled]
-    MRA_OUTPUT_TAGS,   // the token classifier's logits, sequences end to end           [n_tokens][n_tag]
-    MRA_OUTPUT_SPARSE, // a weight per token, not negative (bge-m3)                     [n_tokens][1]
+    MRA_OUTPUT_TOKENS,  // last hidden states, a row per token, sequences end to end     [n_tokens][n_embd]
+    MRA_OUTPUT_POOLED,  // an embedding per sequence                                     [n_seq][n_pooled]
+    MRA_OUTPUT_CLASS,   // the classifier's logits                                       [n_seq][n_class]
+    MRA_OUTPUT_MLM,     // masked-language-model logits at the given positions           [n_at][n_vocab]
+    MRA_OUTPUT_SPANS,   // an embedding per span of tokens ("late chunking")             [n_span][n_pooled]
+    MRA_OUTPUT_TAGS,    // the token classifier's logits, sequences end to end           [n_tokens][n_tag]
+    MRA_OUTPUT_SPARSE,  // a weight per token, not negative (bge-m3)                     [n_tokens][1]
     MRA_OUTPUT_COLBERT, // a vector of length 1 per token (bge-m3)                      [n_tokens][n_colbert]
 };
 
@@ -280,8 +280,8 @@ enum mra_aggregation {
 };
 
 struct mra_entity {
-    const char * label; // belongs to the model; grouped: without what stands before its first '-'
-    double score;       // probability of the label; the mean over what is grouped
+    const char * label;  // belongs to the model; grouped: without what stands before its first '-'
+    double score;        // probability of the label; the mean over what is grouped
     uint32_t start, end; // bytes of the text
     int token;           // the first one of it
 };
