@@ -1,6 +1,6 @@
-// Plans of heads: made, saved, found again in a file of their own and in a model's, refused where they are damaged or of
-// another model; and what the encoder does with them. Also
-// budgets that follow the error they make (max_error). usage: test-head-plan MODELS
+// Plans of heads: made, saved, found again in a file of their own and in a model's, refused where they are damaged or
+// of another model; and what the encoder does with them. Also budgets that follow the error they make (max_error).
+// usage: test-head-plan MODELS
 #include "encoder-golden.h"
 #include "gguf-edit.h"
 
@@ -142,7 +142,8 @@ static void check_results(const struct mra_model * m, const struct mra_plan * pl
 // ---- max_error ----
 
 // the error over all queries of a sequence with these settings
-static double true_error(const struct mra_model * m, const struct mra_attention_choice * c, const struct mra_seq * seq) {
+static double true_error(
+    const struct mra_model * m, const struct mra_attention_choice * c, const struct mra_seq * seq) {
     struct mra_context_params p = threads(1);
     p.attention = c->exact ? MRA_ATTENTION_EXACT : MRA_ATTENTION_MRA;
     p.attn = c->attn;

@@ -132,8 +132,7 @@ static void describe(struct mra_attention_choice * c, float max_error) {
     for (int i = 0; c->attn.frame == MRA_FRAME_SQUARE && i < MRA_MAX_LEVELS && c->attn.sizes[i] > 0; i++)
         at += (size_t) snprintf(frame + at, sizeof(frame) - at, "%s%d", i ? "," : "", c->attn.sizes[i]);
     if (c->exact) snprintf(c->text, sizeof(c->text), "exact");
-    else if (max_error > 0)
-        snprintf(c->text, sizeof(c->text), "%s, error at most %.4g", frame, (double) max_error);
+    else if (max_error > 0) snprintf(c->text, sizeof(c->text), "%s, error at most %.4g", frame, (double) max_error);
     else if (c->trained) snprintf(c->text, sizeof(c->text), "%s, as trained", frame);
     else if (c->attn.counts[0] >= 0) snprintf(c->text, sizeof(c->text), "%s, fixed counts", frame);
     else snprintf(c->text, sizeof(c->text), "%s, budget %.4g", frame, (double) c->attn.budget);

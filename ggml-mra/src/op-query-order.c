@@ -26,7 +26,7 @@ struct ggml_tensor * mra_query_order_new(struct ggml_context * ctx, struct ggml_
     p.u.attn = *attn;
     if (p.u.attn.slots > q->ne[2] * n_seq) p.u.attn.slots = (uint16_t) (q->ne[2] * n_seq); // a thread has whole heads
     const int64_t slots = (int64_t) (p.u.attn.slots * slot_size(attn, q, k, v, starts) + ALIGN);
-    const struct mra_sources src = { .fixed = { q, k, v }, 
+    const struct mra_sources src = { .fixed = { q, k, v },
         .optional = { [MRA_SRC_LENGTHS] = lengths, [MRA_SRC_SHARES] = shares } };
     const int64_t ne[4] = { layout_of(q, k, n_seq).words + slots / (int64_t) sizeof(int32_t), 1, 1, 1 };
     return mra_node_new(ctx, GGML_TYPE_I32, ne, &src, p, err);
