@@ -196,7 +196,10 @@ kernels     |ref/columns.c|if (m == -INFINITY) m = 0;|
 kernels     |ref/columns.c|blocks[y].taken = 1;|blocks[y].taken = 0;
 kernels     |ref/block-sparse-attn.c|return mra_ref_score(a->scale * mra_ref_dot(a->q, i, a->k, j, a->d));|return a->scale * mra_ref_dot(a->q, i, a->k, j, a->d);
 test-attn-error|op-attn-error.c|sums[MRA_ATTN_ERROR_R] += r;|sums[MRA_ATTN_ERROR_R] += e;
+test-head-plan|encoder/attention.c|if (e.high <= p->max_error|if (e.low / 4 <= p->max_error
+test-head-plan|encoder/head-plan.c|if (gguf_get_val_u64(f->gguf, id) != m->plan_model)|if (0)
 test-encoder-api|encoder/pass.c|(n > 1 ? 0 : (size_t) at) * e->nb[2]|0
+test-shares |op-pack.c|((const float *) shares->data)[head]|((const float *) shares->data)[0]
 test-attn-error|op-attn-error.c|a.scale = e->scale;|
 test-attn-error|op-attn-error.c|a->out + rows[i] * a->ld_out|a->out + i * a->ld_out
 test-attn-error|op-attn-error.c|left = 1 - m / s[MRA_ATTN_ERROR_ALL];|left = 1;
