@@ -2,7 +2,6 @@
 // one that gets all keys is exact attention, and neither threads nor neighbours change anything. What it costs is what
 // mra_attn_work_shares says.
 #include "harness.h"
-#include "../ggml-mra/src/plan.h"
 
 enum { N_HEAD = 5, N_KV = 5, D = 32, N = 700, SHORT = 300 };
 
