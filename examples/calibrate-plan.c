@@ -22,16 +22,17 @@ enum {
     ROUNDS = 7, // of the search for a budget
 };
 #define ALL_KEYS 1e6f
+#define LEAST    .5 // smallest share, of the mean
 
 struct search {
     struct stream * s;
     const struct plan_texts * texts;
-    int n_head;         // of all layers
-    float * exact;      // [n_rows][n_cols] of exact attention
+    int n_head;    // of all layers
+    float * exact; // [n_rows][n_cols] of exact attention
     int64_t n_rows, n_cols;
-    double * damage;    // [n_head]
-    double * errors;    // [n_head][N_LEVELS]
-    float * shares;     // [n_head]
+    double * damage; // [n_head]
+    double * errors; // [n_head][N_LEVELS]
+    float * shares;  // [n_head]
 };
 
 struct closeness {
@@ -105,7 +106,8 @@ static void measure_errors(struct search * f, float budget) {
         run(f, &p, &ctx);
         for (int i = 0; i < f->texts->n; i++) {
             const double * sums = mra_context_errors(ctx, i);
-            for (size_t h = 0; h < n; h++) f->errors[h * N_LEVELS + l] += sums[h * MRA_ATTN_ERROR_SUMS + MRA_ATTN_ERROR_E];
+            for (size_t h = 0; h < n; h++)
+                f->errors[h * N_LEVELS + l] += sums[h * MRA_ATTN_ERROR_SUMS + MRA_ATTN_ERROR_E];
         }
         mra_context_free(ctx);
         mra_plan_free(plan);
@@ -140,30 +142,32 @@ static void curve_of(const struct search * f, int h, double * curve) {
     }
 }
 
-// f->shares: each head the share i/STEPS... that makes D_h + price*share smallest. Returns their mean.
-static double share_out(const struct search * f, const double * curves, double price, double most) {
+// f->shares: each head the share that makes D_h + price*share smallest, from least to most. Returns their mean.
+static double share_out(const struct search * f, const double * curves, double price, double least, double most) {
+    const double step = (double) levels[N_LEVELS - 1] / STEPS;
+    const int first = (int) ceil(least / step), last = (int) fmin(STEPS, most / step);
     double sum = 0;
     for (int h = 0; h < f->n_head; h++) {
         const double * c = curves + (size_t) h * (STEPS + 1);
-        int best = 0;
-        for (int i = 1; i <= STEPS && levels[N_LEVELS - 1] * i / STEPS <= most; i++)
+        int best = first;
+        for (int i = first + 1; i <= last; i++)
             if (c[i] + price * i < c[best] + price * best) best = i;
-        f->shares[h] = levels[N_LEVELS - 1] * (float) best / STEPS;
-        sum += f->shares[h];
+        f->shares[h] = (float) (best * step);
+        sum += best * step;
     }
     return sum / f->n_head;
 }
 
-// the plan whose shares have the mean 1 at this budget, at which the curves were measured
+// The plan whose shares have this mean, of the budget at which the curves were measured. No head gets less than LEAST
+// of it: a head that needs nothing on the sample may need something on another text.
 static struct mra_plan * plan_of(struct search * f, const double * curves, double mean, double most) {
     double low = 1e-18, high = 1; // price of a key: the lower, the more keys
     for (int i = 0; i < 100; i++) {
         const double price = sqrt(low * high);
-        if (share_out(f, curves, price, most) > mean) low = price;
+        if (share_out(f, curves, price, LEAST * mean, most) > mean) low = price;
         else high = price;
     }
-    share_out(f, curves, high, most);
-    for (int h = 0; h < f->n_head; h++) f->shares[h] = fmaxf(f->shares[h], levels[N_LEVELS - 1] / (4 * STEPS));
+    share_out(f, curves, high, LEAST * mean, most);
     struct mra_error err;
     struct mra_plan * plan = mra_plan_new(f->s->engine.model, f->shares, &err);
     if (!plan) fatal(f->s->program, "%s", err.msg);

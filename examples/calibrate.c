@@ -1,4 +1,5 @@
-// mra-calibrate: how many keys each head needs (calibrate-plan.c); or for every weight matrix, the mean square of each column of what it is multiplied with,
+// mra-calibrate: how many keys each head needs (calibrate-plan.c); or for every weight matrix, the mean square of each
+// column of what it is multiplied with,
 //     m_c = 1/n sum_t x_tc^2    over the tokens t of sample texts.
 #include "calibrate-plan.h"
 #include "common/ending.h"
@@ -23,7 +24,8 @@ static const char notes[] =
     "\n"
     "  --plan FILE: instead, how many keys each head keeps in the sorted frame, found on the texts for the budget\n"
     "  --budget (default 1/4), --cosine or --error. FILE.gguf: a copy of the model with the plan in it, which all\n"
-    "  programs then use; else a file for --plan of the other programs. Five to ten texts of the length the model will\n"
+    "  programs then use; else a file for --plan of the other programs. Five to ten texts of the length the model "
+    "will\n"
     "  meet are enough; it computes each of them once per head.\n"
     "\n"
     "examples:\n"
@@ -144,7 +146,8 @@ static void check(void * user, struct options * o, const struct args * a) {
     c->plan.error = (double) o->max_error;
     if (o->resume || o->verify || (o->estimate && !o->plan) || o->verbose)
         usage_error(a->program, "--resume, --verify, --estimate and --verbose are not for this program");
-    if ((c->plan.cosine > 0 || c->plan.error > 0) && !o->plan) usage_error(a->program, "--cosine and --error need --plan");
+    if ((c->plan.cosine > 0 || c->plan.error > 0) && !o->plan)
+        usage_error(a->program, "--cosine and --error need --plan");
     if (c->plan.cosine > 0 && c->plan.error > 0) usage_error(a->program, "--cosine and --error exclude each other");
     if (o->plan) {
         if (o->out) usage_error(a->program, "--plan writes its own file; -o is for the importance matrix");

@@ -437,6 +437,12 @@ calibrate() {
     run 2 calibrate_with -f texts.txt -o x --estimate; says err "not for this program"
     run 1 calibrate_with -f /dev/null -o x.imatrix; says err "no text was computed"; expect "x.imatrix was made" [ ! -e x.imatrix ]
     run 1 calibrate_with a -o none/x.imatrix; says err "cannot write to none/x.imatrix"; lines err 1
+    run 2 calibrate_with a --plan x.plan -o x.imatrix; says err "writes its own file"
+    run 2 calibrate_with a --cosine .99; says err "need --plan"
+    run 2 calibrate_with a --plan "$models/bert.gguf"; says err "would overwrite the model"
+    run 1 calibrate_with -f texts.txt --truncate right --plan x.plan; says err "no text is long enough"; expect "x.plan was made" [ ! -e x.plan ]
+    run 1 embed --plan "$models/bert.gguf" a; says err "holds no plan"; lines err 1
+    run 2 embed --error .1 --budget 1/4 a; says err "exclude each other"
 }
 
 minilm() { # $work/minilm-f16.gguf, as make demo leaves it, or $MRA_TEST_MINILM

@@ -2,7 +2,6 @@
 // one that gets all keys is exact attention, and neither threads nor neighbours change anything. What it costs is what
 // mra_attn_work_shares says.
 #include "harness.h"
-#include "../ggml-mra/src/plan.h"
 
 enum { N_HEAD = 5, N_KV = 5, D = 32, N = 700, SHORT = 300 };
 
@@ -22,15 +21,15 @@ static float * head_of(const float * out, int h, int n) {
 }
 
 // two packed sequences of N and SHORT tokens, or the first alone; given NULL: no shares
-static float * run(const struct setting * s, const struct mra_attn_params * params, const float * given, bool both,
-    int n_threads) {
+static float * run(
+    const struct setting * s, const struct mra_attn_params * params, const float * given, bool both, int n_threads) {
     struct graph g = graph_new();
     const int n = both ? N + SHORT : N;
     const int32_t starts[3] = { 0, N, N + SHORT };
     struct mra_attn_params p = *params;
     p.type = s->type;
     p.n_threads = n_threads;
-    float *x[3];
+    float * x[3];
     struct ggml_tensor * t[3];
     for (int i = 0; i < 3; i++) {
         const int heads = i ? s->n_kv : N_HEAD;
@@ -75,8 +74,9 @@ static void check_head(const struct setting * s, const float * all, int h, float
     const bool integers = mra_attn_type_runs(s->type) == MRA_ATTN_INT8;
     const double e = max_error(x, y, (int64_t) N * D);
     if (c.exact && integers) CHECK(e < .02, "int8, a head with all keys is %.1e off exact attention", e);
-    else CHECK(memcmp(x, y, sizeof(float) * D * N) == 0, "head %d, share %g: %.1e off the same counts", h,
-             (double) shares[h], e);
+    else
+        CHECK(memcmp(x, y, sizeof(float) * D * N) == 0, "head %d, share %g: %.1e off the same counts", h,
+            (double) shares[h], e);
     free(other);
     free(x);
     free(y);

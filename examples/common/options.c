@@ -72,7 +72,8 @@ const struct arg_opt common_options[] = {
     { OPT_FRAME, "frame", "NAME", "of MRA: columns (default), sorted, mra2, mra2s, exact, or cell\nsizes: 16,4,1" },
     { OPT_BUDGET, "budget", "W", "of MRA: work as a fraction of exact attention's (default 1/8, see --attn)" },
     { OPT_ERROR, "error", "E",
-        "of MRA: the smallest budget, for each text, whose estimated error of attention\n(see --estimate) is at most E, "
+        "of MRA: the smallest budget, for each text, whose estimated error of attention\n(see --estimate) is at most "
+        "E, "
         "such as 0.05; smaller ones are tried first and cost time" },
     { OPT_PLAN, "plan", "FILE",
         "how many keys each head keeps in the sorted frame, as mra-calibrate --plan found\nit; none: all heads alike; "

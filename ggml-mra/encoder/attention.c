@@ -94,7 +94,7 @@ struct mra_attn_params mra_attention_step(
     return attn;
 }
 
-// Errors were seen to fall with up to the second power of the budget; a step that would not do even then is left out.
+// A step is left out where it would not do even if the error fell with the second power of the budget.
 int mra_attention_next_step(const struct mra_context_params * p, int step, struct mra_attn_error e) {
     if (e.high <= p->max_error || step == N_STEPS - 1) return step;
     int next = step + 1;
@@ -132,8 +132,7 @@ static void describe(struct mra_attention_choice * c, float max_error) {
     for (int i = 0; c->attn.frame == MRA_FRAME_SQUARE && i < MRA_MAX_LEVELS && c->attn.sizes[i] > 0; i++)
         at += (size_t) snprintf(frame + at, sizeof(frame) - at, "%s%d", i ? "," : "", c->attn.sizes[i]);
     if (c->exact) snprintf(c->text, sizeof(c->text), "exact");
-    else if (max_error > 0)
-        snprintf(c->text, sizeof(c->text), "%s, error at most %.4g", frame, (double) max_error);
+    else if (max_error > 0) snprintf(c->text, sizeof(c->text), "%s, error at most %.4g", frame, (double) max_error);
     else if (c->trained) snprintf(c->text, sizeof(c->text), "%s, as trained", frame);
     else if (c->attn.counts[0] >= 0) snprintf(c->text, sizeof(c->text), "%s, fixed counts", frame);
     else snprintf(c->text, sizeof(c->text), "%s, budget %.4g", frame, (double) c->attn.budget);

@@ -35,7 +35,7 @@ struct mra_context {
     size_t rows_cap;
     double * errors; // [n_errors][n_layer][n_head][MRA_ATTN_ERROR_SUMS]
     size_t errors_cap;
-    int n_errors; // sequences of the last mra_encode, 0: not measured
+    int n_errors;       // sequences of the last mra_encode, 0: not measured
     struct mra_sought { // max_error: of each sequence of the last mra_encode
         int step;       // of mra_attention_step; -1: exact without a search
         int n;          // tokens

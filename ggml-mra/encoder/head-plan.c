@@ -23,8 +23,8 @@ static enum mra_status check_needs(const float * need, size_t n, struct mra_erro
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
         if (!(need[i] >= 0 && need[i] <= 1e6f))
-            return mra_fail(err, MRA_ERR_FORMAT, KEY_NEED ": entry %zu, %g, is no need of a head (0 to 1e6)", i,
-                (double) need[i]);
+            return mra_fail(
+                err, MRA_ERR_FORMAT, KEY_NEED ": entry %zu, %g, is no need of a head (0 to 1e6)", i, (double) need[i]);
         sum += need[i];
     }
     return sum > 0 ? MRA_OK : mra_fail(err, MRA_ERR_FORMAT, KEY_NEED ": no head needs anything");

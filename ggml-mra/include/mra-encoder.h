@@ -110,9 +110,9 @@ struct mra_plan * mra_plan_load(const char * path, const struct mra_model * mode
 // model_path NULL: writes a file of its own; else a copy of that model's file with the plan in it.
 enum mra_status mra_plan_save(
     const struct mra_plan * plan, const char * model_path, const char * path, struct mra_error * err);
-const float * mra_plan_need(const struct mra_plan * plan);                // [n_layer][n_head]; NULL: NULL
+const float * mra_plan_need(const struct mra_plan * plan);              // [n_layer][n_head]; NULL: NULL
 const struct mra_plan * mra_model_plan(const struct mra_model * model); // of its file, belongs to it; NULL: none
-void mra_plan_free(struct mra_plan * plan);                               // NULL is fine
+void mra_plan_free(struct mra_plan * plan);                             // NULL is fine
 
 // ---- contexts --------------------------------------------------------------------------------------------------
 
@@ -199,13 +199,13 @@ struct mra_context_params mra_context_params_default(void);
 // What a sequence of n_tokens gets with these params (NULL: the default), whatever else is in its batch.
 struct mra_attention_choice {
     bool exact;
-    bool trained;                // not exact, but what the model was trained with
-    struct mra_attn_params attn; // frame, type that is really computed in, budget or counts, scale
-    double work;                 // as a fraction of exact attention's, at most 1
+    bool trained;                 // not exact, but what the model was trained with
+    struct mra_attn_params attn;  // frame, type that is really computed in, budget or counts, scale
+    double work;                  // as a fraction of exact attention's, at most 1
     const struct mra_plan * plan; // that it follows; NULL: all heads alike
-    char text[64]; // "exact", "exact, int8", "sorted, budget 0.125", "sorted, budget 0.25, planned", "32,1, as trained",
-                   // with max_error "sorted, error at most 0.02": the budget is not known before
-    int exact_up_to;             // tokens up to which MRA_ATTENTION_AUTO would be exact
+    char text[64];   // "exact", "exact, int8", "sorted, budget 0.125", "sorted, budget 0.25, planned", "32,1, as
+                     // trained", with max_error "sorted, error at most 0.02": the budget is not known before
+    int exact_up_to; // tokens up to which MRA_ATTENTION_AUTO would be exact
 };
 // All zero where model is NULL or n_tokens < 1.
 struct mra_attention_choice mra_attention_of(

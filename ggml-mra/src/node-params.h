@@ -38,8 +38,8 @@ enum mra_source {
     MRA_SRC_K_MAX,
     MRA_SRC_PARENTS,
     MRA_SRC_STATE,
-    MRA_SRC_LENGTHS, // of attn, pack, query_order also: the starts of packed sequences (MRA_FLAG_STARTS)
-    MRA_SRC_BIAS,    // of the first weights; those of the next weights follow
+    MRA_SRC_LENGTHS,               // of attn, pack, query_order also: the starts of packed sequences (MRA_FLAG_STARTS)
+    MRA_SRC_BIAS,                  // of the first weights; those of the next weights follow
     MRA_SRC_SHARES = MRA_SRC_BIAS, // of attn, query_order, attn_error: how many keys each head keeps, beside the others
     MRA_SRC_RESIDUAL = MRA_SRC_BIAS + 3,
     MRA_SRC_COUNT

@@ -40,7 +40,7 @@ struct mra_job {
     struct mra_pack_layout layout;
     const struct ggml_tensor * order;  // the query_order node, NULL: not the sorted frame
     const struct ggml_tensor * shares; // of the heads, NULL: all alike
-    char * mem;                       // the pack node's data, aligned; NULL in the query_order node
+    char * mem;                        // the pack node's data, aligned; NULL in the query_order node
     int64_t n_seq;
 };
 

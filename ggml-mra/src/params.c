@@ -182,7 +182,8 @@ static double columns_work(const struct mra_attn_params * p, int n_q, int n_k, c
 double mra_attn_work(const struct mra_attn_params * p, int64_t n_q, int64_t n_k) {
     if (mra_check_params(p, NULL) != MRA_OK || n_q < 1 || n_k < 1 || n_q > INT32_MAX || n_k > INT32_MAX) return -1;
     if (p->frame == MRA_FRAME_EXACT) return 1;
-    if (p->frame == MRA_FRAME_COLUMNS || p->frame == MRA_FRAME_SORTED) return columns_work(p, (int) n_q, (int) n_k, NULL);
+    if (p->frame == MRA_FRAME_COLUMNS || p->frame == MRA_FRAME_SORTED)
+        return columns_work(p, (int) n_q, (int) n_k, NULL);
     int64_t counts[MRA_MAX_LEVELS];
     mra_plan_square(p->sizes, p->counts, p->budget, p->rule, n_q, n_k, counts);
     double cells = (double) ((n_q + p->sizes[0] - 1) / p->sizes[0]) * ((n_k + p->sizes[0] - 1) / p->sizes[0]),
