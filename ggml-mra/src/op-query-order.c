@@ -32,9 +32,8 @@ struct ggml_tensor * mra_query_order_new(struct ggml_context * ctx, struct ggml_
                   device = mra_device_order_of(
                       &l, attn, starts, (int) v->ne[0], q->ne[1], k->ne[1], q->ne[2], k->ne[2], k->ne[3], n_seq)
                                .words;
-    const struct mra_sources src = {
-        .fixed = { q, k, v }, .optional = { [MRA_SRC_LENGTHS] = lengths, [MRA_SRC_SHARES] = shares }
-    };
+    const struct mra_sources src = { .fixed = { q, k, v },
+        .optional = { [MRA_SRC_LENGTHS] = lengths, [MRA_SRC_SHARES] = shares } };
     const int64_t ne[4] = { cpu > device ? cpu : device, 1, 1, 1 };
     return mra_node_new(ctx, GGML_TYPE_I32, ne, &src, p, err);
 }
