@@ -61,8 +61,9 @@ check_src(backend.c     "backend\\.h|op-pack\\.h|ggml-backend-impl\\.h")
 check_src(backend-none.c "backend\\.h")
 check_src(exec-cuda.c   "backend\\.h|cuda/cuda\\.h|node\\.h|${cuda_sdk}")
 file(GLOB ops ${ROOT}/ggml-mra/src/op-*.c)
-list(FILTER ops EXCLUDE REGEX "/op-pack\\.c$")
+list(FILTER ops EXCLUDE REGEX "/op-(pack|query-order)\\.c$") # these two also size what a device needs
 check_files("${std}|checks\\.h|op-pack\\.h" ${ops})
+check_src(op-query-order.c "checks\\.h|device-pack\\.h|op-pack\\.h")
 # no file of src is left out above
 file(GLOB all RELATIVE ${ROOT}/ggml-mra/src ${ROOT}/ggml-mra/src/*.[ch])
 foreach(file ${all})
@@ -86,7 +87,7 @@ set(http "microhttpd\\.h|netdb\\.h|netinet/in\\.h")
 check_files("${std}|cjson/cJSON\\.h|${http}|${ggml}|${public}|${own}" ${programs})
 
 # Tests also know what they look into.
-set(private "kernels\\.h|(\\.\\./ggml-mra/src/)(kernels|node|node-params|op-pack|backend)\\.h|\\.\\./ggml-mra/src/cuda/cuda\\.h|\\.\\./ggml-mra/src/ref/common\\.h|\\.\\./ggml-mra/src/cpu/((amx|dense|kernels)\\.inc|x86-levels\\.h)|\\.\\./examples/bench\\.h")
+set(private "kernels\\.h|(\\.\\./ggml-mra/src/)(kernels|node|node-params|device-pack|op-pack|backend)\\.h|\\.\\./ggml-mra/src/cuda/cuda\\.h|\\.\\./ggml-mra/src/ref/common\\.h|\\.\\./ggml-mra/src/cpu/((amx|dense|kernels)\\.inc|x86-levels\\.h)|\\.\\./examples/bench\\.h")
 set(cpp "algorithm|cfloat|cmath|cstdarg|cstddef|cstdint|cstdio|cstdlib|cstring|map|string|tuple|vector")
 check(tests "${std}|cjson/cJSON\\.h|${ggml}|${public}|${private}|ggml-backend-impl\\.h|cuda_runtime_api\\.h|\\.\\./examples/common/[a-z0-9-]+\\.h|cuda-host/host\\.h|[a-z0-9-]+\\.h")
 check(tests/cuda-host "${std}|${cpp}|[a-z0-9-]+\\.h")

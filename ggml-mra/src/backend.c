@@ -70,9 +70,10 @@ static ggml_backend_event_t dev_event_new(ggml_backend_dev_t d) { return ggml_ba
 static bool dev_supports_buft(ggml_backend_dev_t d, ggml_backend_buffer_type_t t) { return t == dev_buft(d); }
 static bool dev_supports_op(ggml_backend_dev_t d, const struct ggml_tensor * t) {
     const struct companion * c = d->context;
+    if (!ggml_mra_is_node(t)) return false;
     const struct mra_node p = mra_node_get(t);
     const bool shares = (p.kind == MRA_KIND_ATTN || p.kind == MRA_KIND_QUERY_ORDER) && p.u.attn.shares; // CPU only
-    return ggml_mra_is_node(t) && !shares && c->exec->supports(c->state, t);
+    return !shares && c->exec->supports(c->state, t);
 }
 static void dev_props(ggml_backend_dev_t d, struct ggml_backend_dev_props * p) {
     ggml_backend_dev_get_props(peer_dev(d), p);
