@@ -212,6 +212,7 @@ int mra_cuda_query_order(
                   n_cov = o.a.order.dim / 16 * src[1].ne[2] * o.a.n_seq;
     if (n_head * n_piece > INT32_MAX || n_head * (n_q / MRA_QUERY_BLOCK + 1) * 2 > INT32_MAX || n_cov > INT32_MAX)
         return MRA_CUDA_UNSUPPORTED;
+    if (n_head * n_piece == 0) return MRA_CUDA_OK; // no tokens at all
     const dim3 threads(ORDER_THREADS), pieces((unsigned) (n_head * n_piece));
     int rc = MRA_LAUNCH(order_covariance, dim3((unsigned) n_cov), threads, 0, stream, o);
     if (rc == MRA_CUDA_OK && !(p->flags & MRA_FLAG_GIVEN)) {
