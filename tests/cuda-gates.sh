@@ -20,7 +20,7 @@ order_bias                | 256  | 0     | 64  |
 order_finish              | 256  | 0     | 64  |
 order_covariance          | 256  | 0     | 64  |
 order_sums                | 256  | 0     | 128 |
-order_split               | 256  | 53440 | 64  |
+order_split               | 256  | 53440 | 80  |
 attend<32>                | 128  | 10240 | 128 | HMMA LDGSTS
 attend<64>                | 128  | 18432 | 168 | HMMA LDGSTS
 attend<80>                | 128  | 22528 | 168 | HMMA LDGSTS

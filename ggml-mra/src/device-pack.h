@@ -28,6 +28,12 @@ MRA_INLINE int mra_device_dim(int d, int dv) {
     return n <= 32 ? 32 : n <= 64 ? 64 : n <= 80 ? 80 : n <= 96 ? 96 : n <= 128 ? 128 : 256;
 }
 
+// The sorted frame has kernels up to this head size: above, sm_75 has too few registers. Such nodes run on the CPU.
+enum { MRA_DEVICE_SORTED_DIM = 128 };
+MRA_INLINE bool mra_device_has_frame(const struct mra_attn_node * p, int d, int dv) {
+    return p->frame != MRA_PLAN_SORTED || mra_device_dim(d, dv) <= MRA_DEVICE_SORTED_DIM;
+}
+
 // warps of the columns kernel, each with its own query block, and the shared memory each of them has: mean query,
 // histogram, and the query rows where registers are too few; then two tiles of K and V
 MRA_CONST int mra_device_warps(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 2 : 1; }

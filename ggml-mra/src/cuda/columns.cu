@@ -376,7 +376,8 @@ struct columns_launch {
         if (blocks > INT32_MAX) return MRA_CUDA_UNSUPPORTED;
         const size_t shared = warps * (mra_device_head_bytes(D) + a.pack.list_shared);
         const dim3 grid((unsigned) blocks), threads(warps * MRA_WARP);
-        return a.sorted ? MRA_LAUNCH((columns<D, true>), grid, threads, shared, stream, a, (int) n_x, n_item)
+        constexpr bool sorted = D <= MRA_DEVICE_SORTED_DIM;
+        return a.sorted ? MRA_LAUNCH((columns<D, sorted>), grid, threads, shared, stream, a, (int) n_x, n_item)
                         : MRA_LAUNCH((columns<D, false>), grid, threads, shared, stream, a, (int) n_x, n_item);
     }
 };
@@ -385,7 +386,8 @@ bool mra_cuda_supports_attn(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
     return n_src == mra_source_count(p) && src[0].type == MRA_TENSOR_F32 &&
-        (p->u.attn.frame != MRA_PLAN_SORTED || src[4].type == MRA_TENSOR_I32);
+        (p->u.attn.frame != MRA_PLAN_SORTED || src[4].type == MRA_TENSOR_I32) &&
+        mra_device_has_frame(&p->u.attn, (int) src[1].ne[0], (int) src[2].ne[0]);
 }
 
 int mra_cuda_attn(

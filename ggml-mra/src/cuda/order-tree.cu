@@ -206,7 +206,7 @@ MRA_DEVICE void part_rows(int32_t * idx, const int32_t * spare, const uint32_t *
     }
 }
 
-__global__ void __launch_bounds__(ORDER_THREADS) order_split(const struct order_args o, int level) {
+__global__ void __launch_bounds__(ORDER_THREADS, 2) order_split(const struct order_args o, int level) {
     MRA_DYN_SHARED(float, shared);
     MRA_SHARED(int, bins, SELECT_BINS);
     MRA_SHARED(int2, counts, ORDER_WARPS);

@@ -51,7 +51,7 @@ MRA_DEVICE void store_column(float * at, float4 x) {
 // A warp has 16 channels, of K or of V, of 8 key blocks: lane l channels 4*(l/8).. of block l%8, so that both what it
 // reads and what it writes are whole sectors.
 template <class T>
-__global__ void __launch_bounds__(STAT_WARPS * MRA_WARP) pack_stat(const struct attn_args a, int n_part) {
+__global__ void __launch_bounds__(STAT_WARPS * MRA_WARP, 8) pack_stat(const struct attn_args a, int n_part) {
     const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], dv = (int) a.v.ne[0], n_head = (int) a.k.ne[2];
     const int k_parts = mra_div_up(d, STAT_CHANNELS), parts = k_parts + mra_div_up(dv, STAT_CHANNELS);
     int64_t item = (int64_t) blockIdx.x * STAT_WARPS + threadIdx.x / MRA_WARP;
@@ -131,7 +131,8 @@ static bool is_kv(const struct mra_tensor * k, const struct mra_tensor * v) {
 bool mra_cuda_supports_pack(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     (void) dst;
-    return n_src == mra_source_count(p) && is_kv(&src[0], &src[1]);
+    return n_src == mra_source_count(p) && is_kv(&src[0], &src[1]) &&
+        mra_device_has_frame(&p->u.attn, (int) src[0].ne[0], (int) src[1].ne[0]);
 }
 
 template <class T> static int pack(const struct attn_args & a, void * stream) {

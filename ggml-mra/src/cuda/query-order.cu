@@ -14,7 +14,7 @@ __global__ void __launch_bounds__(ORDER_THREADS) order_start(const struct order_
 }
 
 // 16 rows of the covariance of every stride-th key, not divided by anything
-__global__ void __launch_bounds__(ORDER_THREADS) order_covariance(const struct order_args o) {
+__global__ void __launch_bounds__(ORDER_THREADS, 2) order_covariance(const struct order_args o) {
     enum { KEYS = 16, MAX_OF_ROW = 256 / 16 };
     MRA_SHARED(float, y, KEYS * 256);
     MRA_SHARED(float, mean, 256);
@@ -182,7 +182,8 @@ static bool is_kv(const struct mra_tensor * x) { return x->type == MRA_TENSOR_F3
 bool mra_cuda_supports_query_order(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     return n_src == mra_source_count(p) && dst->type == MRA_TENSOR_I32 && src[0].type == MRA_TENSOR_F32 &&
-        is_kv(&src[1]) && is_kv(&src[2]);
+        is_kv(&src[1]) && is_kv(&src[2]) &&
+        mra_device_dim((int) src[1].ne[0], (int) src[2].ne[0]) <= MRA_DEVICE_SORTED_DIM;
 }
 
 int mra_cuda_query_order(
