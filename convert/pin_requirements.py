@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""requirements.in -> requirements.txt: every package that pip would install, with the SHA-256 of its wheel, for each version of Python and
+"""FOLDER/requirements.in -> FOLDER/requirements.txt: every package that pip would install, with the SHA-256 of its wheel, for each version of Python and
 each machine below. With hashes in a file pip installs nothing else.
 
-    python convert/pin_requirements.py      asks the package index; look at `git diff` afterwards
+    python convert/pin_requirements.py [FOLDER...]      asks the package index; look at `git diff` afterwards. FOLDER: this one
 """
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ MACHINES = ("x86_64", "aarch64")
 HERE = Path(__file__).resolve().parent
 
 
-def wanted(python: str) -> list:
+def wanted(folder: Path, python: str) -> list:
     """Lines of requirements.in for that version: pip would look at its own."""
-    lines = [line for line in (HERE / "requirements.in").read_text().splitlines() if line and not line.startswith("#")]
+    lines = [line for line in (folder / "requirements.in").read_text().splitlines() if line and not line.startswith("#")]
     parsed = [Requirement(line) for line in lines]
     return [f"{r.name}{r.specifier}" for r in parsed if not r.marker or r.marker.evaluate({"python_version": python})]
 
 
-def resolve(python: str, machine: str, pins: list) -> list:
+def resolve(of: Path, python: str, machine: str, pins: list) -> list:
     """(name, version, sha256) of all that pip would install there."""
     platforms = [f"manylinux{tag}_{machine}" for tag in ("_2_28", "_2_27", "_2_17", "2014")]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--dry-run", "--ignore-installed", "--only-binary=:all:",
                    "--target", folder, "--python-version", python, "--implementation", "cp", *[a for p in platforms for a in ("--platform", p)],
-                   "--report", str(report), *wanted(python), *pins]
+                   "--report", str(report), *wanted(of, python), *pins]
         subprocess.run(command, check=True, env={**os.environ, "PIP_FIND_LINKS": ""})  # of the index, not of a folder of this machine
         items = json.loads(report.read_text())["install"]
     return [(i["metadata"]["name"].lower(), i["metadata"]["version"], i["download_info"]["archive_info"]["hashes"]["sha256"]) for i in items]
 
 
-def main() -> None:
+def pin(folder: Path) -> None:
     found: dict = {}  # name -> version -> (pythons, hashes)
     for python in PYTHONS:
         pins: list = []  # both machines get the same versions
         for machine in MACHINES:
-            for name, version, sha256 in resolve(python, machine, pins):
+            for name, version, sha256 in resolve(folder, python, machine, pins):
                 pythons, hashes = found.setdefault(name, {}).setdefault(version, (set(), set()))
                 pythons.add(python)
                 hashes.add(sha256)
@@ -55,7 +55,12 @@ def main() -> None:
         for version, (pythons, hashes) in sorted(found[name].items()):
             marker = "" if len(found[name]) == 1 else " ; " + " or ".join(f'python_version == "{p}"' for p in PYTHONS if p in pythons)
             lines.append(" \\\n    ".join([f"{name}=={version}{marker}", *[f"--hash=sha256:{h}" for h in sorted(hashes)]]))
-    (HERE / "requirements.txt").write_text("\n".join(lines) + "\n")
+    (folder / "requirements.txt").write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    for folder in [Path(a) for a in sys.argv[1:]] or [HERE]:
+        pin(folder)
 
 
 if __name__ == "__main__":

@@ -23,29 +23,34 @@ def pins(path: Path) -> dict:
     for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
         if line and not line.startswith("#"):
             name, version = re.match(r"([A-Za-z0-9_.-]+)==([^ ;]+)", line).groups()
-            found.setdefault(name, {})[version] = re.findall(r"--hash=sha256:([0-9a-f]{64})(?![0-9a-f])", line)
+            found.setdefault(name.replace("_", "-"), {})[version] = re.findall(r"--hash=sha256:([0-9a-f]{64})(?![0-9a-f])", line)
     return found
+
+
+PINNED = ("convert", "examples/scale-out", "ggml-mra/python/tests")  # folders with requirements.in and what pin_requirements.py makes of it
 
 
 class Pins(unittest.TestCase):
     def test_every_package_has_hashes(self):
-        for path in (ROOT / "convert/requirements.txt", ROOT / "tests/cuda-tools.txt"):
+        for path in (*(ROOT / folder / "requirements.txt" for folder in PINNED), ROOT / "tests/cuda-tools.txt"):
             for name, versions in pins(path).items():
                 for version, hashes in versions.items():
                     self.assertTrue(hashes, f"{path.name}: {name} {version}")
 
-    def test_what_the_converter_asks_for(self):
-        made = pins(ROOT / "convert/requirements.txt")
-        for name, versions in pins(ROOT / "convert/requirements.in").items():
-            self.assertEqual(set(made[name]), set(versions), name)
+    def test_what_is_asked_for(self):
+        for folder in PINNED:
+            made = pins(ROOT / folder / "requirements.txt")
+            for name, versions in pins(ROOT / folder / "requirements.in").items():
+                self.assertEqual(set(made[name]), set(versions), name)
 
     def test_pip_is_called_with_hashes(self):
         """Programs that install or download name a file with hashes, or check what they got."""
-        for path in sorted(p for folder in (".ci", "examples", "tests", "convert") for p in (ROOT / folder).rglob("*")
-                           if p.is_file() and p.suffix in ("", ".sh", ".cmake", ".py") and p.name not in (Path(__file__).name, "pin_requirements.py")):
+        for path in sorted(p for folder in (".ci", "examples", "ggml-mra/python", "tests", "convert") for p in (ROOT / folder).rglob("*")
+                           if p.is_file() and "clients" not in p.parts and p.name != "test-python-reference.sh" and  # only on request
+                            p.suffix in ("", ".sh", ".cmake", ".py") and p.name not in (Path(__file__).name, "pin_requirements.py")):
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-                if re.search(r"\bpip['\"]?,? ['\"]?(install|download)\b", line) and "-m" in line and "clients" not in path.parts:
-                    checked = "--require-hashes" in line or path.name in ("newer-ggml", "wheel.py", "find-ggml.cmake", "prepare-offline")
+                if re.search(r"\bpip['\"]?,? ['\"]?(install|download)\b", line) and "-m" in line:
+                    checked = "--require-hashes" in line or "--no-index" in line or path.name in ("newer-ggml", "wheel.py", "find-ggml.cmake", "prepare-offline")
                     self.assertTrue(checked, f"{path.relative_to(ROOT)}: {line.strip()}")
 
     def test_sbom(self):

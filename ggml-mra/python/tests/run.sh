@@ -6,7 +6,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd); build=$(cd "$1" && pwd); python=$2; library=${3:-}
 venv=$build/python-package; wheels=$venv/wheels${library:+-quick}
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+"$here/../../../.ci/pip-install" "$venv" "$here/requirements.txt"
 export CMAKE_BUILD_PARALLEL_LEVEL="${JOBS:-2}"
 rm -rf "$wheels"
 "$venv/bin/python" -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index -w "$wheels" \
