@@ -109,7 +109,7 @@ static const struct program program = {
     .opts = opts,
     .n_opt = sizeof(opts) / sizeof(opts[0]),
     .without = "output|resume|prompt|truncate|max-tokens|attn|attn-type|frame|budget|batch-tokens|device|verify|"
-               "estimate|dry-run|verbose",
+               "estimate|error|plan|dry-run|verbose",
     .own_formats = true,
     .option = option,
     .check = check,

@@ -43,6 +43,7 @@ static void check(void * user, struct options * o, const struct args * a) {
     if (n < 6 || strcmp(o->out + n - 5, ".html") != 0)
         usage_error(a->program, "-o %s: this is a page; name it .html", o->out);
     o->device = "cpu";
+    o->plan = "none"; // what the page shows is computed again with all heads alike
 }
 
 static const struct program program = {
@@ -52,7 +53,7 @@ static const struct program program = {
     .notes = notes,
     .own_notes = true,
     .without = "input|column|no-header|files|pattern|resume|prefix|prompt|json|batch-tokens|device|verify|estimate|"
-               "dry-run|verbose",
+               "error|plan|dry-run|verbose",
     .own_formats = true,
     .option = option,
     .check = check,

@@ -91,7 +91,6 @@ static struct mra_tensor head_tensor(struct mra_rows x, int d, int n) {
 // The query_order node of one head. The CPU's threads come here, too: with the order of the device, the rest is theirs.
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 static void query_order_of_node(const struct mra_attn_head * a, bool given, void * scratch) {
-    (void) scratch;
     struct mra_node p = { .magic = MRA_MAGIC, .kind = MRA_KIND_QUERY_ORDER, .n_fixed = 3 };
     p.flags = given ? MRA_FLAG_GIVEN : 0;
     p.u.attn = (struct mra_attn_node) {
@@ -102,6 +101,15 @@ static void query_order_of_node(const struct mra_attn_head * a, bool given, void
     const struct mra_tensor src[3] = { head_tensor(a->q, a->d, a->n_q), head_tensor(a->k, a->d, a->n_k),
         head_tensor(a->v, a->dv, a->n_k) };
     const int64_t rows[3] = { a->n_q, a->n_k, a->n_k };
+    struct mra_tensor dst = { NULL, MRA_TENSOR_I32, { n, 1, 1, 1 }, { 4, 4 * n, 4 * n, 4 * n } };
+    pthread_mutex_lock(&one_at_a_time);
+    const bool supported = mra_cuda_supports(&p, &dst, src, 3);
+    pthread_mutex_unlock(&one_at_a_time);
+    if (!supported) { // too many channels
+        mra_kernels_ref.query_order(a, given, scratch);
+        mra_kernels_ref.key_bias(a, scratch);
+        return;
+    }
     int32_t * w = malloc(n * sizeof(int32_t));
     memset(w, 0x7f, n * sizeof(int32_t));
     if (given) memcpy(w + l.order, a->sorted.order, a->n_q * sizeof(int32_t));
@@ -110,7 +118,7 @@ static void query_order_of_node(const struct mra_attn_head * a, bool given, void
     mra_host_buffer(w, n * sizeof(int32_t), "dst");
     for (int i = 0; i < 3; i++)
         mra_host_buffer(src[i].data, (rows[i] - 1) * src[i].nb[1] + src[i].ne[0] * src[i].nb[0], "src");
-    const struct mra_tensor dst = { (char *) w, MRA_TENSOR_I32, { n, 1, 1, 1 }, { 4, 4 * n, 4 * n, 4 * n } };
+    dst.data = (char *) w;
     const int code = mra_cuda_run(&p, dst, src, 3, NULL);
     CHECK(code == 0, "query-order: %s", mra_cuda_message(code));
     count_findings("query-order");

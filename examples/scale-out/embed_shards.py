@@ -16,6 +16,7 @@ import argparse
 import glob
 import gzip
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -249,10 +250,10 @@ def embed_shard(job: Job, shard: str) -> dict:
 
 
 def make_table(job: Job, numbers: list, ids: list, vectors: list, errors: list) -> pa.Table:
-    blank = b"\0" * (4 * job.width)
-    values = pa.array(memoryview(b"".join(v or blank for v in vectors)).cast("f") if vectors else [], pa.float32())
-    mask = pa.array([v is None for v in vectors], pa.bool_())
-    rows = pa.FixedSizeListArray.from_arrays(values, job.width, mask=mask) if vectors else pa.array([], pa.list_(pa.float32(), job.width))
+    # lists of any length: of fixed ones, readers of Parquet do not agree on what a missing one is
+    values = pa.array(memoryview(b"".join(v or b"" for v in vectors)).cast("f") if any(vectors) else [], pa.float32())
+    ends = itertools.accumulate((job.width if v else 0 for v in vectors), initial=0)
+    rows = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values, mask=pa.array([v is None for v in vectors], pa.bool_()))
     try:
         names = pa.array(ids)
     except (pa.ArrowInvalid, pa.ArrowTypeError):  # of several types
