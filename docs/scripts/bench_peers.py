@@ -227,7 +227,7 @@ def measure_time(n: int, model: Model, wanted: list, results: Results, args) -> 
     finally:
         for c in todo:
             stop(c)
-    at = time.strftime("%Y-%m-%d %H:%M:%S")
+    at = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {os.getpid()}"  # names this run
     for c in group:
         s = statistics.median(c.seconds)
         results.add(c, {"n": n, "seconds": s, "seconds_best": min(c.seconds), "tokens_per_second": n / s, "reps": len(c.seconds),
