@@ -207,8 +207,8 @@ test-attn-error|op-attn-error.c|sums[MRA_ATTN_ERROR_R] += r;|sums[MRA_ATTN_ERROR
 test-head-plan|encoder/attention.c|if (e.high <= p->max_error|if (e.low / 4 <= p->max_error
 test-head-plan|encoder/head-plan.c|if (gguf_get_val_u64(f->gguf, id) != m->plan_model)|if (0)
 test-encoder-api|encoder/pass.c|(n > 1 ? 0 : (size_t) at) * e->nb[2]|0
-test-encoder-api|encoder/graph.c|+ of->at[c];|;
-test-encoder-api|encoder/graph.c|x.seq = seqs[i];|x.seq = i;
+test-encoder-attention|encoder/graph.c|+ of->at[c];|;
+test-encoder-attention|encoder/graph.c|x.seq = seqs[i];|x.seq = i;
 test-shares |op-pack.c|((const float *) shares->data)[head]|((const float *) shares->data)[0]
 test-attn-error|op-attn-error.c|a.scale = e->scale;|
 test-attn-error|op-attn-error.c|a->out + rows[i] * a->ld_out|a->out + i * a->ld_out
@@ -278,9 +278,9 @@ test-encoder|encoder/*.c|x = ggml_get_rows(b->ctx, x, g->rows);|x = rows_of(&b, 
 test-encoder|encoder/*.c|p->positions[n] = t;|p->positions[n] = n;
 test-encoder|encoder/*.c|p->types[n]     = q->tokens ? q->tokens[t].segment :|p->types[n]     = q->tokens ? 0 :
 test-encoder|encoder/*.c|return n <= exact_up_to(m, p)|return n < exact_up_to(m, p)
-test-encoder-api|encoder/*.c|n < 16384 ? 5.0f / 16|n <= 16384 ? 5.0f / 16
-test-encoder-api|encoder/*.c|return integers ? MRA_AUTO_EXACT_INT8 : MRA_AUTO_EXACT;|return MRA_AUTO_EXACT;
-test-encoder-api|encoder/*.c|p->attn.budget == MRA_AUTO_BUDGET;|true;
+test-encoder-attention|encoder/*.c|n < 16384 ? 5.0f / 16|n <= 16384 ? 5.0f / 16
+test-encoder-attention|encoder/*.c|return integers ? MRA_AUTO_EXACT_INT8 : MRA_AUTO_EXACT;|return MRA_AUTO_EXACT;
+test-encoder-attention|encoder/*.c|p->attn.budget == MRA_AUTO_BUDGET;|true;
 test-encoder|encoder/*.c|exact.scale     = own.scale;|exact.scale     = 0;
 test-encoder|encoder/*.c|return attn->counts[0] >= n_blocks * n_blocks;|return attn->counts[0] >= n_blocks;
 test-encoder|encoder/*.c|j->ctx->out + j->first_row[j->order[i]] * j->n_cols|j->ctx->out + j->first_row[i] * j->n_cols
@@ -394,10 +394,10 @@ test-extreme whole-int8|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return a
 test-golden whole-int8|*.c *.h|(exact && a->int8) mra_int8_attn_rows(mra_kernels_get(), a, &a->int8_pack, first, end, scratch);|(0) {}
 test-backend whole-int8|*.c *.h|t.src[2] = sampled ? attn->src[0] : lengths;|t.src[2] = sampled ? k : lengths;
 test-errors whole-int8|*.c *.h|p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME_SQUARE|0
-test-encoder-api whole-int8|encoder/*.c|(p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized)|p->attention_type == MRA_ATTENTION_TYPE_AUTO
-test-encoder-api whole-int8|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUARE|if (!wanted
-test-encoder-api whole-int8|encoder/*.c|exact.type = type_of(m, p, exact.frame);|
-test-encoder-api whole-int8|encoder/*.c|mra_attention_approximate(m, p, 1).frame != MRA_FRAME_SQUARE|true
+test-encoder-attention whole-int8|encoder/*.c|(p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized)|p->attention_type == MRA_ATTENTION_TYPE_AUTO
+test-encoder-attention whole-int8|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUARE|if (!wanted
+test-encoder-attention whole-int8|encoder/*.c|exact.type = type_of(m, p, exact.frame);|
+test-encoder-attention whole-int8|encoder/*.c|mra_attention_approximate(m, p, 1).frame != MRA_FRAME_SQUARE|true
 test-query-order|cpu/query-order.inc|x[i] == th.t && n_tie-- > 0|x[i] == th.t
 test-query-order|cpu/query-order.inc|v_load(rows[i] + c) - a,|v_load(rows[i] + c),
 test-query-order|cpu/query-order.inc|~ge & ((1u << VL) - 1)|~ge

@@ -13,5 +13,5 @@ dir=build-$name; mkdir -p $dir
 .ci/step "compiling with -fsanitize=$kind" $dir/build.log cmake --build $dir -j "$jobs"
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 leave='install|offline|cuda|neon|mutants|format|setup|python|faults-memory|server-load|bench|minilm|includes'
-if [ $name = tsan ]; then set -- -R 'test-threads|test-attn$|test-ops|test-encoder$|test-encoder-api|test-memory|server$' "$@"; fi
+if [ $name = tsan ]; then set -- -R 'test-threads|test-attn$|test-ops|test-encoder$|test-encoder-api|test-encoder-attention|test-memory|server$' "$@"; fi
 ctest --test-dir $dir -E "$leave" --output-on-failure -j "$jobs" --timeout 1500 "$@"
