@@ -32,7 +32,7 @@ level() { # NAME FLAGS...: a level of the kernels, whole
 }
 tables() { # levels that "kernels" never runs
     printf '#include "../kernels.h"\nconst struct mra_kernels mra_kernels_v4 = { .name = "v4" };\n'
-    printf 'const struct mra_int8_kernels mra_int8_v4_amx;\n'
+    printf 'const struct mra_dense_kernels mra_dense_v4_amx;\nconst struct mra_int8_kernels mra_int8_v4_amx;\n'
     for i in v3_vnni v4_vnni; do printf 'const struct mra_dense_kernels mra_dense_%s;\nconst struct mra_int8_kernels mra_int8_%s;\n' $i $i; done
 }
 
@@ -98,7 +98,7 @@ write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel;
             alone_vnni linear.inc dense "{ linear_x, linear }" int8 >"$kernels/alone-vnni.c" ;;
         */cpu/int8-*.inc|*/cpu/int8-rows.h) alone int8.inc int8 "$int8"
             alone_vnni int8.inc int8 "{ MRA_INT8_BYTES, sizeof(small), int8_pack, int8_attn }" dense >"$kernels/alone-vnni.c" ;;
-        */cpu/amx-*.inc)    printf '#define MRA_INT8 mra_int8_v4_amx\n#include "amx.inc"\n' ;; # the whole of it
+        */cpu/amx-*.inc)    printf '#define MRA_DENSE mra_dense_v4_amx\n#define MRA_INT8 mra_int8_v4_amx\n#define MRA_FLOATS mra_kernels_v4\n#include "amx.inc"\n' ;; # the whole of it
         */cpu/*.inc)        f=$(basename "$1"); m=$(basename "$1" .inc | tr - _); alone "$f" "$m" "$m" ;;
         *) return 1 ;;
     esac >"$kernels/alone.c"
