@@ -295,7 +295,11 @@ static void test_linear(void) {
         kt->linear_x(&a, 0, m, scratch);
         for (int c = 0; c < n; c += 64) kt->linear(&a, &weights, 0, m, c, c + 64 < n ? c + 64 : n, scratch);
     }
-    const double e = worst(y[0], y[1], (size_t) m * n), tol = floats ? 2e-6 : tiles ? 1e-5 : strchr(kern->name, '-') ? 2e-2 : 2e-3;
+    const double e = worst(y[0], y[1], (size_t) m * n),
+                 tol = floats     ? 2e-6
+        : tiles                   ? 1e-5
+        : strchr(kern->name, '-') ? 2e-2
+                                  : 2e-3;
     CHECK(e <= tol, "linear type %d m %d k %d n %d: %.1e", t, m, k, n, e);
     free(w);
     free(x.mem);

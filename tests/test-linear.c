@@ -149,7 +149,8 @@ static void test_tiles(const struct linear_case * c, const struct data * d, cons
     if (plain && plain != k) {
         mra_kernels_set(plain);
         float * b = run(c, d, 0, c->m, 1, false);
-        CHECK(memcmp(a, b, n_out * sizeof(float)) == 0, "%s: %s and tiles in plain C give other bits", c->name, k->name);
+        CHECK(
+            memcmp(a, b, n_out * sizeof(float)) == 0, "%s: %s and tiles in plain C give other bits", c->name, k->name);
         free(b);
     }
     free(a);

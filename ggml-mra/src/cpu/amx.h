@@ -19,9 +19,9 @@ struct tile_config {
 //   TILE_BF16: c[16][16] += a[16][32] b, floats += bfloat16 * bfloat16; b [16][16][2] has rows 2r, 2r + 1 of a matrix
 //   side by side
 #if defined(__AMX_BF16__) && !defined(MRA_VL)
-#    define TILE_CONFIG(p) __asm__ volatile("ldtilecfg %0" ::"m"(*(p)) : "memory")
+#    define TILE_CONFIG(p)     __asm__ volatile("ldtilecfg %0" ::"m"(*(p)) : "memory")
 #    define TILE_CONFIGURED(p) __asm__ volatile("sttilecfg %0" : "=m"(*(p)))
-#    define TILE_ZERO(t)   __asm__ volatile("tilezero %%tmm" #    t ::: "memory")
+#    define TILE_ZERO(t)       __asm__ volatile("tilezero %%tmm" #    t ::: "memory")
 #    define TILE_LOAD(t, p, stride) \
         __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(p), "r"((int64_t) (stride)) : "memory")
 #    define TILE_STREAM(t, p, stride) \

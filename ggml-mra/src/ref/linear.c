@@ -1,5 +1,5 @@
-// y = gelu(x W^T + bias) + res, in double; gelu only if a->gelu. Of CPUs with tiles of bfloat16: the same with x and the
-// values of quantized weights rounded to bfloat16.
+// y = gelu(x W^T + bias) + res, in double; gelu only if a->gelu. Of CPUs with tiles of bfloat16: the same with x and
+// the values of quantized weights rounded to bfloat16.
 #include "common.h"
 
 void mra_ref_linear_x(const struct mra_linear * a, int i0, int i1, void * scratch) {
@@ -40,4 +40,4 @@ static void linear_bf16(
     products(a, w, i0, i1, n0, n1, scratch, w->type != MRA_W_F32 && w->type != MRA_W_F16);
 }
 
-const struct mra_dense_kernels mra_dense_ref_bf16 = { mra_ref_linear_x, linear_bf16 };
+const struct mra_dense_kernels mra_dense_ref_bf16 = { .linear_x = mra_ref_linear_x, .linear = linear_bf16 };
