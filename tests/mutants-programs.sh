@@ -92,6 +92,7 @@ inputs   |common/input.c|r->number = ++in->number;|r->number = r->line;
 inputs   |common/reader.c|CSV_CLOSED : CSV_QUOTED|CSV_QUOTED : CSV_QUOTED
 inputs   |common/reader.c|r->escaped = ch == '\\';|r->escaped = false;
 inputs   |common/reader.c|r->in_array && !r->closed ?|0 ?
+inputs   |common/reader.c|!r->in_array && (ch == ','|0 && (ch == ','
 inputs   |common/csv.c|counts[1] > counts[0] ? 1 : 0|0
 inputs   |common/csv.c|(++s == end \!\! *s != '"')|++s
 inputs   |common/source.c|s->inside ? failed(|0 ? failed(

@@ -22,6 +22,7 @@ says() { expect "no '$2' in $1" grep -q -e "$2" "$1"; }
 silent() { expect "$1 is not empty" [ ! -s "$1" ]; }
 lines() { expect "$1 has $(wc -l <"$1") lines, not $2" [ "$(wc -l <"$1")" = "$2" ]; }
 words() { awk -v n="$1" 'BEGIN { for (i = 1; i <= n; i++) printf "line %d of %d%s\n", i, n, i % 7 ? "" : " is a bit longer than the others are" }'; }
+small_files() { (ulimit -f 1000 -t 5; "$@"); } # for what must not write without end
 # one thread: ggml's threads wait for each other, which takes long where other tests run
 embed_with() { "$bin/mra-embed" -t 1 -m "$@"; }
 embed()      { "$bin/mra-embed" -t 1 -m "$models/bert.gguf" "$@"; }

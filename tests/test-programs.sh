@@ -181,6 +181,8 @@ inputs() {
     printf '["a\\"],[", "b"]' >quote.json; run 0 embed -f quote.json; lines out 2; silent err
     printf '["one" "two"]' >comma.json; run 1 embed -f comma.json; says err "no comma between two values"
     printf '["one"] "two"' >behind.json; run 1 embed -f behind.json; says err "something behind the array"
+    printf '{"text": "one"},\n{"text": "two"}' >objects.json; run 1 small_files embed -f objects.json; says err "a comma outside an array at byte 16"; lines out 1
+    printf ']"one"' >closed.json; run 1 small_files embed -f closed.json; says err "a ] without its \["
     printf '{"body": "one"}\n{"body": "two words"}\n{"body": "three"}\n' >k.txt; run 0 embed -f k.txt --column body; same "--column of JSON Lines" args
     run 1 embed -f k.txt; says err 'JSON object without "text": --column'; lines err 1; silent out
     run 0 embed -f k.txt --input text; lines out 3

@@ -151,6 +151,8 @@ static bool find_value(struct reader * r, const char ** why) {
             r->after_value = false;
             continue;
         } else if (r->in_array && r->after_value) *why = "no comma between two values";
+        else if (!r->in_array && (ch == ',' || ch == ']'))
+            *why = ch == ',' ? "a comma outside an array" : "a ] without its [";
         return true;
     }
     return false;

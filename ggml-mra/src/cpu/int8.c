@@ -4,9 +4,9 @@
 
 enum { ALIGN = 64 };
 
-// lays out one array of a pack
-static void * part(char ** at, size_t bytes) {
-    void * p = *at;
+// lays out one array of a pack; mem NULL: counts only
+static void * part(char * mem, size_t * at, size_t bytes) {
+    void * p = mem ? mem + *at : NULL;
     *at += MRA_ROUND_UP(bytes, ALIGN);
     return p;
 }
@@ -14,15 +14,15 @@ static void * part(char ** at, size_t bytes) {
 static size_t lay_out(struct mra_int8_pack * p, char * mem, int d, int dv, int n_k, int bytes) {
     const size_t n = MRA_ROUND_UP((size_t) n_k, MRA_INT8_KEYS), dk = MRA_ROUND_UP(d, MRA_INT8_PAD),
                  dvp = MRA_ROUND_UP(dv, MRA_INT8_PAD);
-    char * at = mem;
-    p->k = part(&at, n * dk * bytes);
-    p->v = part(&at, n * dvp * bytes);
-    p->key = part(&at, n * sizeof(*p->key));
-    p->range = part(&at, n / MRA_INT8_KEYS * sizeof(*p->range));
-    p->mean = part(&at, dk * sizeof(float));
-    p->q_factor = part(&at, dk * sizeof(float));
-    p->v_factor = part(&at, dvp * sizeof(float));
-    return at - mem;
+    size_t at = 0;
+    p->k = part(mem, &at, n * dk * bytes);
+    p->v = part(mem, &at, n * dvp * bytes);
+    p->key = part(mem, &at, n * sizeof(*p->key));
+    p->range = part(mem, &at, n / MRA_INT8_KEYS * sizeof(*p->range));
+    p->mean = part(mem, &at, dk * sizeof(float));
+    p->q_factor = part(mem, &at, dk * sizeof(float));
+    p->v_factor = part(mem, &at, dvp * sizeof(float));
+    return at;
 }
 
 size_t mra_int8_pack_size(int d, int dv, int n_k, int bytes) {
