@@ -332,7 +332,7 @@ def main() -> int:
             for name in REAL:
                 measure_closeness(Model(name, build, python, 0), wanted, results, args)
         if args.part != "closeness":
-            model = Model(args.model, build, python, max(args.n))
+            model = Model(args.model, build, python, max(args.n + MODELS[args.model][1]))  # the same files for shorter lengths
             for n in args.n:
                 measure_time(n, model, wanted, results, args)
         print(results.table())

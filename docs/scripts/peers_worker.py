@@ -84,14 +84,36 @@ def onnxruntime_model(path: str, threads: int, cls: bool):
     return run, f"onnxruntime {ort.__version__}"
 
 
+def dies(run) -> bool:
+    """whether run() ends its process, as an instruction that is not there does; tried in another one"""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            run()
+        except Exception:
+            pass  # the same will be heard of in this process
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+
+
 def llama_model(path: str, tokens: int, threads: int, cls: bool):
+    """With llama.cpp's own layouts of weights for this CPU, or without them where they end the process."""
+    if not dies(lambda: llama_with(path, 64, threads, cls, True)[0]([10] * 64)):
+        return llama_with(path, tokens, threads, cls, True)
+    run, about = llama_with(path, tokens, threads, cls, False)
+    return run, about + ", without its own layouts of weights: with them it ends with an illegal instruction here"
+
+
+def llama_with(path: str, tokens: int, threads: int, cls: bool, layouts: bool):
     import ctypes
 
     import llama_cpp as ll
 
     quiet = ll.llama_log_callback(lambda level, text, user: None)
     ll.llama_log_set(quiet, ctypes.c_void_p(0))
-    model = ll.llama_model_load_from_file(path.encode(), ll.llama_model_default_params())
+    of_model = ll.llama_model_default_params()
+    of_model.use_extra_bufts = layouts
+    model = ll.llama_model_load_from_file(path.encode(), of_model)
     if not model:
         raise OSError(f"llama.cpp does not load {path}")
     p = ll.llama_context_default_params()
