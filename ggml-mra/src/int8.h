@@ -27,6 +27,7 @@ enum {
     MRA_INT8_GATHER = 16, // queries of a call with a list of keys, at most
     MRA_INT8_SAMPLE = 32, // rows that mean and factors are taken from, evenly spaced
     MRA_INT8_MAX_DIM = 256,
+    MRA_MAX_WINDOW = 512,         // a wider window is a matter for floats
     MRA_INT8_PAD = 32,            // rows of k and v have room for a multiple of this
     MRA_INT8_SCRATCH = 136 << 10, // bytes of one thread for attn, 64-byte aligned
 };
@@ -118,7 +119,17 @@ struct mra_int8_kernels {
     // has no meaning.
     uint32_t (*attn)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
         const int32_t * idx, int n_idx, const float * state, void * scratch);
+
+    // The same over the keys j with |i - j| <= window, p holding all keys in order; a row is judged by the blocks of
+    // keys that it, or another of the 16 from a multiple of 16 on, can see. i0 is such a multiple. NULL: these kernels
+    // have none, a window is a matter for floats.
+    uint32_t (*window_attn)(
+        const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1, int window, void * scratch);
 };
+
+// Leaves in a and p, copies of a head's, only the blocks of keys that queries [i, i + 16) can see; returns the first of
+// these keys. k_row, v_row: bytes of a key and of a value.
+int mra_int8_near(struct mra_attn_head * a, struct mra_int8_pack * p, int i, int window, size_t k_row, size_t v_row);
 
 // the specification, scalar
 extern const struct mra_int8_kernels mra_int8_ref_bytes, mra_int8_ref_words, mra_int8_ref_bf16;
@@ -135,3 +146,6 @@ struct mra_kernels;
 // Returns how many rows were left to it.
 int mra_int8_attn_rows(const struct mra_kernels * k, const struct mra_attn_head * a, const struct mra_int8_pack * p,
     int i0, int i1, void * scratch);
+// the same for the keys within a window
+int mra_int8_window_rows(const struct mra_kernels * k, const struct mra_attn_head * a, const struct mra_int8_pack * p,
+    int i0, int i1, int window, void * scratch);
