@@ -78,7 +78,7 @@ def draw(rows: list) -> str:
     if not found:
         return "\n".join(out + [f'<text x="24" y="60" fill="{QUIET}">nothing has both a time and a closeness yet</text>', "</svg>"])
     r = rows[0]
-    out.append(f'<text x="24" y="46" fill="{QUIET}">{escape(r["cpu"])} ({", ".join(r["flags"])}), {r["threads"]} threads; both axes logarithmic; below and to the right is better</text>')
+    out.append(f'<text x="24" y="46" fill="{QUIET}">{escape(r["cpu"])} ({r["flags"][-1] if r["flags"] else "?"}), {r["threads"]} threads; both axes logarithmic; below and to the right is better</text>')
     seconds, distances = [p[2] for p in found], [p[3] for p in found]
     lo, hi = min(seconds) / 1.3, max(seconds) * 1.3
     coarsest, finest = math.floor(-math.log10(max(distances))), math.ceil(-math.log10(min(distances)) - 1e-9)
