@@ -41,7 +41,7 @@ struct mra_pack {
     void * v;        // [n_k][ldv]
     size_t ldk, ldv; // elements
     // block statistics, columns frame only; blocks of g keys, n_b = ceil(n_k/g), n_p = n_b rounded up to MRA_PANEL
-    void * kp;       // [n_b][dk][g]              keys of a block, transposed; 0 behind the last key
+    void * kp;       // [n_b][dk][g]              keys of a block, transposed; 0 behind the last key. NULL: rows will do
     float * k_range; // [n_p/32][2*dk][32]        channel maxima, then minima, of 32 blocks
     float * k_mean;  // [n_p/32][dk][32]
     float * v_mean;  // [n_b][dv]

@@ -11,6 +11,12 @@
 // Scores are F32: one beyond its range is infinite. (NaN stays NaN.)
 static inline double mra_ref_score(double s) { return s > FLT_MAX ? INFINITY : s < -FLT_MAX ? -INFINITY : s; }
 
+// a mean query in integers or bfloat16, as means of int8.h leaves it for scores
+struct mra_ref_mean {
+    float scale, same; // same: q . mean key
+    float q[MRA_INT8_MAX_DIM];
+};
+
 double mra_ref_value(struct mra_rows x, int64_t row, int c);                           // x[row][c]
 double mra_ref_dot(struct mra_rows a, int64_t i, struct mra_rows b, int64_t j, int d); // a_i.b_j
 
