@@ -19,7 +19,7 @@
 // The sparse frames' products of mean queries q~_x and of their coarse weights p_xj with blocks of keys, bytes:
 //   q~_xc f_c / s_x = Q_xc    q~_x . k_j = s_x r_j (Q_x . K_j) + q~_x . mean
 //   p_xj u_j / w_x = W_xj     w_x = max_j p_xj u_j / w_max, j in one block      sum_j p_xj v_jc = g_c w_x (W_x . V_c)
-// bfloat16: Q_xc = bf(q~_xc f_c), W_xj = bf(p_xj), no scales.
+// bfloat16: Q_xc = bf(q~_xc f_c), W_xj = bf(g p_xj), no scales.
 #pragma once
 
 #include <stdbool.h>
@@ -33,7 +33,7 @@ enum {
     MRA_INT8_SAMPLE = 32, // rows that mean and factors are taken from, evenly spaced
     MRA_INT8_MAX_DIM = 256,
     MRA_INT8_PAD = 32,            // rows of k and v have room for a multiple of this
-    MRA_INT8_SCRATCH = 136 << 10, // bytes of one thread for attn, 64-byte aligned
+    MRA_INT8_SCRATCH = 172 << 10, // bytes of one thread for attn, 64-byte aligned
 };
 
 // Rows whose logits are predicted to deviate by more (in nats, standard deviation) belong to the float kernel. Measured
@@ -46,6 +46,7 @@ enum {
 #define MRA_BF16_ABOVE    64.0f
 #define MRA_BF16_LEAST    0x1p-80f // rows with a smaller sum of weights belong to the float kernel
 #define MRA_BF16_OFFSET   22
+#define MRA_BF16_LEAST_V 0x1p-80f // smaller values: coarse ones by floats, as W g would be a denormal
 // least squares of the relative error of W
 #define MRA_BF16_EXP2 \
     { \

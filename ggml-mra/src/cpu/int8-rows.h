@@ -19,6 +19,15 @@ INL void int8_ahead(struct mra_rows x, int64_t t, int n, int D) {
         for (int c = 0; c < D; c += 16) __builtin_prefetch(x.data + t * (int64_t) x.stride + 4 * c);
 }
 
+// where the results of rows [i, i + n) go, up to i1, and the queries of the next query block
+INL void int8_fetch_rows(const struct mra_attn_head * a, int i, int n, int i1) {
+    for (const int stop = i + n < i1 ? i + n : i1; i < stop; i++) {
+        for (int c = 0; c < a->dv; c += 16) __builtin_prefetch(a->out + mra_query_at(a, i) * a->ld_out + c, 1);
+        if (i + MRA_QUERY_BLOCK < a->n_q)
+            int8_ahead(a->q, (int64_t) mra_query_at(a, i + MRA_QUERY_BLOCK), INT32_MAX, a->d);
+    }
+}
+
 // the larger; NaN if one is
 INL float int8_most(float a, float b) { return a <= b || b != b ? b : a; }
 

@@ -170,7 +170,7 @@ static uint64_t means(
             same += (double) q[c] * p->mean[c];
         }
         r[i].same = (float) same;
-        const bool ok = isfinite(k2) && (second == 0 || fourth / second * k2 * dev * dev <= limit);
+        const bool ok = isfinite(k2) && p->v_factor[0] >= MRA_BF16_LEAST_V && (second == 0 || fourth / second * k2 * dev * dev <= limit);
         left |= (uint64_t) !ok << i;
     }
     return left;
