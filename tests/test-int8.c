@@ -437,8 +437,8 @@ static void test_group(const struct mra_kernels * k, const struct group_case * c
                               exact = run_group_exact(&h, c, q, weight);
     const int64_t n_l = (int64_t) c->n * ld, n_v = (int64_t) c->n * DV, at = c->n / 2;
     const char * name = kind_names[c->kind];
-    CHECK(a.refused == ref.refused && (c->refused < 0 ? ~a.refused << (64 - c->n) == 0
-                                                      : __builtin_popcountll(a.refused) == c->refused),
+    CHECK(a.refused == ref.refused &&
+            (c->refused < 0 ? ~a.refused << (64 - c->n) == 0 : __builtin_popcountll(a.refused) == c->refused),
         "%s %s group: refused %llx, by the reference %llx", k->name, name, (unsigned long long) a.refused,
         (unsigned long long) ref.refused);
     const double e_l = difference(a.logits, ref.logits, n_l), e_v = difference(a.values, ref.values, n_v);

@@ -46,7 +46,7 @@ enum {
 #define MRA_BF16_ABOVE    64.0f
 #define MRA_BF16_LEAST    0x1p-80f // rows with a smaller sum of weights belong to the float kernel
 #define MRA_BF16_OFFSET   22
-#define MRA_BF16_LEAST_V 0x1p-80f // smaller values: coarse ones by floats, as W g would be a denormal
+#define MRA_BF16_LEAST_V  0x1p-80f // smaller values: coarse ones by floats, as W g would be a denormal
 // least squares of the relative error of W
 #define MRA_BF16_EXP2 \
     { \
@@ -127,10 +127,11 @@ struct mra_int8_kernels {
     uint32_t (*attn)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
         const int32_t * idx, int n_idx, const float * state, void * scratch);
 
-    // Of the sparse frames, with p->gather: products of n <= MRA_GROUP_MAX query blocks with one block of a->g keys from
-    // j0 on. All three are NULL where floats are as fast. Each query block's results are its own: the others do not
-    // change them.
-    //   means   takes the mean queries q[n][dk], dk rounded up to MRA_PAD, into scratch. Returns those whose scores would
+    // Of the sparse frames, with p->gather: products of n <= MRA_GROUP_MAX query blocks with one block of a->g keys
+    // from j0 on. All three are NULL where floats are as fast. Each query block's results are its own: the others do
+    // not change them.
+    //   means   takes the mean queries q[n][dk], dk rounded up to MRA_PAD, into scratch. Returns those whose scores
+    //   would
     //           be too far off, bit i; what scores gives for them has no meaning.
     //   scores  to[i][0..g) = q_m . k_j with m = which[i]; behind the last key any number
     //   values  to[i][0..dv) += sum_j weight[i][j] v_j, weights in [0, 1e6], 0 behind the last key; dv rounded up to

@@ -22,7 +22,7 @@ _Static_assert(PACK_KEYS % (16 * MRA_KEY_BLOCK_WIDE) == 0, "the pack kernel take
 // frames rows that few queries read as floats, or only those near them.
 static bool in_place(const struct ggml_tensor * t, const struct mra_attn_node * a) {
     const bool few = a->frame == MRA_FRAME_NEAR || (a->frame == MRA_FRAME_EXACT && (a->max_len <= SHORT || a->int8)) ||
-                   a->int8_all,
+        a->int8_all,
                spread = few && t->nb[1] % ggml_type_size(t->type) == 0;
     return t->ne[0] % MRA_PAD == 0 && (t->nb[1] == ggml_row_size(t->type, t->ne[0]) || spread);
 }

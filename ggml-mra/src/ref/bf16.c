@@ -170,7 +170,8 @@ static uint64_t means(
             same += (double) q[c] * p->mean[c];
         }
         r[i].same = (float) same;
-        const bool ok = isfinite(k2) && p->v_factor[0] >= MRA_BF16_LEAST_V && (second == 0 || fourth / second * k2 * dev * dev <= limit);
+        const bool ok = isfinite(k2) && p->v_factor[0] >= MRA_BF16_LEAST_V &&
+            (second == 0 || fourth / second * k2 * dev * dev <= limit);
         left |= (uint64_t) !ok << i;
     }
     return left;
@@ -193,7 +194,8 @@ static void values(const struct mra_attn_head * a, const struct mra_int8_pack * 
         for (int c = 0; c < a->dv; c++) {
             double sum = 0;
             for (int j = j0; j < j0 + a->g && j < a->n_k; j++)
-                sum += (double) from_bf16(to_bf16(weight[i][j - j0])) * from_bf16(((const uint16_t *) p->v)[j * dv + c]);
+                sum += (double) from_bf16(to_bf16(weight[i][j - j0])) *
+                    from_bf16(((const uint16_t *) p->v)[j * dv + c]);
             to[i][c] = (float) (to[i][c] + sum * p->v_factor[c]);
         }
 }

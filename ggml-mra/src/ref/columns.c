@@ -90,8 +90,8 @@ static void integer_values(
 }
 
 // logits of the keys of block y: in integers by mean, or where that is NULL from q~ itself. Returns how many.
-static int block_keys(const struct mra_attn_head * a, const double * qm, struct mra_ref_mean * mean, int y,
-    struct cell * keys) {
+static int block_keys(
+    const struct mra_attn_head * a, const double * qm, struct mra_ref_mean * mean, int y, struct cell * keys) {
     const int first = y * a->g, n = a->n_k - first < a->g ? a->n_k - first : a->g;
     float logits[MRA_KEY_BLOCK_WIDE], *to = logits;
     const uint8_t which = 0;

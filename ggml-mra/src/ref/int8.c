@@ -134,7 +134,8 @@ struct row {
 };
 
 // deviation of a logit predicted from rounding alone, squared
-static double deviation2(const struct mra_attn_head * a, const struct mra_int8_pack * p, double q_step, double q_norm2) {
+static double deviation2(
+    const struct mra_attn_head * a, const struct mra_int8_pack * p, double q_step, double q_norm2) {
     double k2 = 0, step = 0;
     for (int b = 0; b * MRA_INT8_KEYS < a->n_k; b++) {
         k2 = most_of(p->range[b].k_norm2, k2);
@@ -282,6 +283,7 @@ static uint32_t attn_words(const struct mra_attn_head * a, const struct mra_int8
     return attn(&words, a, p, i0, i1, idx, n_idx, state);
 }
 
-const struct mra_int8_kernels mra_int8_ref_bytes = { MRA_INT8_BYTES, sizeof(whole), pack_bytes, attn_bytes, means, scores,
-    values };
-const struct mra_int8_kernels mra_int8_ref_words = { MRA_INT8_WORDS, sizeof(whole), pack_words, attn_words, NULL, NULL, NULL };
+const struct mra_int8_kernels mra_int8_ref_bytes = { MRA_INT8_BYTES, sizeof(whole), pack_bytes, attn_bytes, means,
+    scores, values };
+const struct mra_int8_kernels mra_int8_ref_words = { MRA_INT8_WORDS, sizeof(whole), pack_words, attn_words, NULL, NULL,
+    NULL };
