@@ -39,7 +39,9 @@ static const char notes[] =
     "failure ends the run with exit code 1. Then all take turns on the same inputs. Columns, and fields of the JSON "
     "lines:\n"
     "  ms           our operator, median, the quantization of x included; GOP/s: 2 M N K in that time\n"
-    "  peak         their share of the int8 peak (float types: the FMA peak) of this machine, measured at the start\n"
+    "  peak         their share of the int8 peak of this machine (float types: the FMA peak; kernels v4-amx: the bf16 "
+    "peak),\n"
+    "               measured at the start\n"
     "  plain        ggml's mul_mat, GOP/s; repacked: with the weights in the buffer type ggml's CPU device has for "
     "them\n"
     "  speedup      of ours over the better of these two\n"
@@ -238,7 +240,8 @@ int bench_linear(int argc, char ** argv) {
     struct engine e;
     struct mra_error err;
     double peak[2] = { 0, 0 }; // FMA, int8: of the fastest level
-    const struct peak_isa * isa;
+    const struct peak_isa *isa, *ours = peak_isa_of(mra_isa());
+    const bool tiles = ours && ours->bf16;
     for (int i = 0; (isa = peak_isa_at(i)); i++) {
         progress("peak of %s", isa->name);
         const double rate[2] = { peak_fma(isa, o.threads, PEAK_RUNS), peak_int8(isa, o.threads, PEAK_RUNS) };
@@ -248,6 +251,11 @@ int bench_linear(int argc, char ** argv) {
         }
         for (int k = 0; k < 2; k++) peak[k] = fmax(peak[k], rate[k]); // no int8 instruction: NAN
     }
+    if (tiles) peak[1] = peak_bf16(ours, o.threads, PEAK_RUNS);
+    if (peak[1] < 0) {
+        progress_clear();
+        fatal(program, "the bf16 peak could not be measured");
+    }
     if (engine_new(&e, o.threads, &err) != MRA_OK) {
         progress_clear();
         fatal(program, "%s", err.msg);
@@ -255,7 +263,7 @@ int bench_linear(int argc, char ** argv) {
     progress_clear();
     if (!o.json) {
         print_machine(o.threads);
-        printf("; peaks: %.0f GFLOP/s, %.0f GOP/s int8\n", peak[0], peak[1]);
+        printf("; peaks: %.0f GFLOP/s, %.0f GOP/s %s\n", peak[0], peak[1], tiles ? "bf16" : "int8");
         table_head(cols, N_COLS);
     }
     bool ok = output_flush();

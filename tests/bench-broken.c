@@ -70,7 +70,7 @@ const struct mra_kernels * __wrap_mra_kernels_get(void) {
         broken = *k;
         broken.block_sparse_attn = attend;
         broken.columns = columns;
-        broken.dense = (struct mra_dense_kernels) { linear_x, linear };
+        broken.dense = (struct mra_dense_kernels) { .linear_x = linear_x, .linear = linear };
         if (k->int8.attn) broken.int8.attn = attend_int8;
     }
     return &broken;

@@ -9,6 +9,7 @@
 #ifdef MRA_TEST_WIDE
 extern const struct mra_kernels mra_kernels_wide;                               // isa-wide.c
 extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
+extern const struct mra_dense_kernels mra_dense_plain_tiles;                    // isa-amx.c
 extern const struct mra_int8_kernels mra_int8_wide_bytes, mra_int8_v3_bytes, mra_int8_plain_tiles; // isa-amx.c
 #endif
 
@@ -275,7 +276,7 @@ const struct mra_kernels * plain_tiles(void) {
 #    ifdef MRA_TEST_WIDE
     static struct mra_kernels k;
     if (mra_kernels_by_name("v3"))
-        return with_bytes(&k, &mra_dense_wide_bytes, &mra_int8_plain_tiles, "v4-amx in plain C");
+        return with_bytes(&k, &mra_dense_plain_tiles, &mra_int8_plain_tiles, "v4-amx in plain C");
 #    endif
     return NULL;
 }

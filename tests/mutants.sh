@@ -32,7 +32,7 @@ level() { # NAME FLAGS...: a level of the kernels, whole
 }
 tables() { # levels that "kernels" never runs
     printf '#include "../kernels.h"\nconst struct mra_kernels mra_kernels_v4 = { .name = "v4" };\n'
-    printf 'const struct mra_int8_kernels mra_int8_v4_amx;\n'
+    printf 'const struct mra_dense_kernels mra_dense_v4_amx;\nconst struct mra_int8_kernels mra_int8_v4_amx;\n'
     for i in v3_vnni v4_vnni; do printf 'const struct mra_dense_kernels mra_dense_%s;\nconst struct mra_int8_kernels mra_int8_%s;\n' $i $i; done
 }
 
@@ -89,17 +89,17 @@ alone_vnni() { # FILE TYPE VALUE OTHER: the table of this type of v3-vnni is new
     printf 'struct mra_%s_kernels other __asm__("mra_%s_v3_vnni");\n%s { other = mra_%s_whole; }\n' "$4" "$4" "$start" "$4"
 }
 write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel; fails where no kernel can be built by itself
-    dense="(struct mra_dense_kernels) { linear_x, linear }"
-    int8="(struct mra_int8_kernels) { MRA_INT8_WORDS, sizeof(small), int8_pack, int8_attn, NULL, NULL, NULL }"
-    bytes="{ MRA_INT8_BYTES, sizeof(small), int8_pack, int8_attn, int8_means, int8_scores, int8_values }"
+    dense="(struct mra_dense_kernels) { .linear_x = linear_x, .linear = linear }"
+    int8="(struct mra_int8_kernels) { .form = MRA_INT8_WORDS, .bytes = sizeof(small), .pack = int8_pack, .attn = int8_attn }"
+    bytes="{ .form = MRA_INT8_BYTES, .bytes = sizeof(small), .pack = int8_pack, .attn = int8_attn, .means = int8_means, .scores = int8_scores, .values = int8_values }"
     rm -f "$kernels/alone-vnni.c" "$kernels/alone-vnni.o"
     case $1 in
         */cpu/columns*.inc) alone columns.inc columns columns ;;
         */cpu/linear*.inc)  alone linear.inc dense "$dense"
-            alone_vnni linear.inc dense "{ linear_x, linear }" int8 >"$kernels/alone-vnni.c" ;;
+            alone_vnni linear.inc dense "{ .linear_x = linear_x, .linear = linear }" int8 >"$kernels/alone-vnni.c" ;;
         */cpu/int8-*.inc|*/cpu/int8-rows.h) alone int8.inc int8 "$int8"
             alone_vnni int8.inc int8 "$bytes" dense >"$kernels/alone-vnni.c" ;;
-        */cpu/amx-*.inc)    printf '#define MRA_INT8 mra_int8_v4_amx\n#include "amx.inc"\n' ;; # the whole of it
+        */cpu/amx-*.inc)    printf '#define MRA_DENSE mra_dense_v4_amx\n#define MRA_INT8 mra_int8_v4_amx\n#define MRA_FLOATS mra_kernels_v4\n#include "amx.inc"\n' ;; # the whole of it
         */cpu/*.inc)        f=$(basename "$1"); m=$(basename "$1" .inc | tr - _); alone "$f" "$m" "$m" ;;
         *) return 1 ;;
     esac >"$kernels/alone.c"

@@ -130,6 +130,9 @@ struct mra_dense_kernels {
     // y for the rows that linear_x took, columns [n0, n1) of w; n0 is a multiple of MRA_LINEAR_COLS
     void (*linear)(
         const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
+
+    // Rows it computes at once, and how many values of x it wants at most in a work item; 0: 42, MRA_LINEAR_VALUES
+    int rows, values;
 };
 
 // Values that are not finite, alike in every table: NaN in gives NaN out.
@@ -235,6 +238,10 @@ extern const struct mra_kernels mra_kernels_neon;
 // Dense layers and attention in integers (int8.h) of CPUs with dot products of bytes. All other kernels are those of
 // v3, v4 and neon: the tables "v3-vnni", "v4-vnni", "neon-dot".
 extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot;
+
+// The same with tiles of bfloat16, "v4-amx": x and the values of quantized weights are rounded to bfloat16 once, their
+// products are exact, sums are floats. mra_dense_ref_bf16: its reference.
+extern const struct mra_dense_kernels mra_dense_v4_amx, mra_dense_ref_bf16;
 
 // The best table this CPU can run, or the one MRA_ISA names. NULL from by_name: unknown here, or not runnable on this
 // CPU.

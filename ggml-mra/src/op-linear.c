@@ -8,7 +8,8 @@
 enum {
     ALIGN = 64,
     K_MULTIPLE = 32,       // rows of x are a multiple of this
-    TILE_ROWS = 42,        // a multiple of the rows that most kernels compute at once
+    TILE_ROWS = 42,        // a multiple of the rows that most kernels compute at once,
+    LEAST_ROWS = 32,       // and the least of any
     ITEMS_PER_THREAD = 16, // at least, so that threads end at about the same time
 };
 
@@ -22,14 +23,16 @@ struct linear_layout {
     size_t bytes;
 };
 
-// m rows of k values
+// m rows of k values. Bytes do not depend on the kernels that run.
 static struct linear_layout layout_of(int64_t m, int64_t k, bool floats, int slots) {
-    const int max = mra_linear_rows((int) k);
+    const struct mra_dense_kernels * kern = &mra_kernels_get()->dense;
+    const int tile = kern->rows ? kern->rows : TILE_ROWS, most = mra_linear_rows((int) k) / tile * tile,
+              wanted = (int) (kern->values / k) / tile * tile, max = wanted && wanted < most ? wanted : most;
     const int64_t n = mra_blocks(m, max);
     struct linear_layout l;
-    l.rows = n ? (int) MRA_ROUND_UP(mra_blocks(m, n), TILE_ROWS) : max;
+    l.rows = n ? (int) MRA_ROUND_UP(mra_blocks(m, n), tile) : max;
     l.n_band = (int) mra_blocks(m, l.rows);
-    l.counters = MRA_ROUND_UP(sizeof(atomic_int) * (size_t) l.n_band, ALIGN);
+    l.counters = MRA_ROUND_UP(sizeof(atomic_int) * (size_t) mra_blocks(m, LEAST_ROWS), ALIGN);
     l.slot = MRA_ROUND_UP(mra_linear_scratch((int) k, floats), ALIGN) + ALIGN;
     l.bytes = l.counters + slots * l.slot;
     return l;

@@ -5,6 +5,7 @@
 #include "lanes.h"
 
 enum { TILE_ROWS = 16, TILE_BYTES = 64, TILE_SIZE = TILE_ROWS * TILE_BYTES };
+enum { AMX_DEPTH = 32, AMX_TILE = 512 }; // bfloat16 of a row, of a tile
 
 struct tile_config {
     uint8_t palette, start_row, reserved[14];
@@ -13,15 +14,18 @@ struct tile_config {
 };
 
 // All of them clobber memory: the compiler must not move what a tile is loaded from or stored to.
-//   TILE_LOAD, TILE_STORE: 16 rows of 64 bytes, `stride` bytes apart
+//   TILE_LOAD, TILE_STORE: 16 rows of 64 bytes, `stride` bytes apart; TILE_STREAM: as TILE_LOAD, of what should not
+//   push other data out of the first-level cache
 //   TILE_BF16: c[16][16] += a[16][32] b, floats += bfloat16 * bfloat16; b [16][16][2] has rows 2r, 2r + 1 of a matrix
 //   side by side
 #if defined(__AMX_BF16__) && !defined(MRA_VL)
-#    define TILE_CONFIG(p) __asm__ volatile("ldtilecfg %0" ::"m"(*(p)))
-#    define TILE_RELEASE() __asm__ volatile("tilerelease" ::: "memory")
-#    define TILE_ZERO(t)   __asm__ volatile("tilezero %%tmm" #    t ::: "memory")
+#    define TILE_CONFIG(p)     __asm__ volatile("ldtilecfg %0" ::"m"(*(p)) : "memory")
+#    define TILE_CONFIGURED(p) __asm__ volatile("sttilecfg %0" : "=m"(*(p)))
+#    define TILE_ZERO(t)       __asm__ volatile("tilezero %%tmm" #    t ::: "memory")
 #    define TILE_LOAD(t, p, stride) \
         __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #t ::"r"(p), "r"((int64_t) (stride)) : "memory")
+#    define TILE_STREAM(t, p, stride) \
+        __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm" #t ::"r"(p), "r"((int64_t) (stride)) : "memory")
 #    define TILE_STORE(t, p, stride) \
         __asm__ volatile("tilestored %%tmm" #t ", (%0,%1,1)" ::"r"(p), "r"((int64_t) (stride)) : "memory")
 #    define TILE_BF16(c, a, b) __asm__ volatile("tdpbf16ps %%tmm" #    b ", %%tmm" #    a ", %%tmm" #    c ::: "memory")
@@ -30,10 +34,11 @@ static _Thread_local union {
     uint32_t bits[TILE_ROWS][TILE_BYTES / 4];
     float f[TILE_ROWS][TILE_BYTES / 4];
 } tile_data[8];
-#    define TILE_CONFIG(p)           ((void) (p))
-#    define TILE_RELEASE()           memset(tile_data, 0xff, sizeof(tile_data))
+#    define TILE_CONFIG(p)           ((void) (p), memset(tile_data, 0xff, sizeof(tile_data)))
+#    define TILE_CONFIGURED(p)       memset(p, 0, sizeof(*(p)))
 #    define TILE_ZERO(t)             memset(&tile_data[t], 0, sizeof(tile_data[t]))
 #    define TILE_LOAD(t, p, stride)  tile_load(t, (const char *) (p), stride)
+#    define TILE_STREAM              TILE_LOAD
 #    define TILE_STORE(t, p, stride) tile_store(t, (char *) (p), stride)
 #    define TILE_BF16(c, a, b)       tile_bf16(c, a, b)
 
@@ -67,29 +72,33 @@ static inline void tile_bf16(int c, int a, int b) {
 }
 #endif
 
-// Configures all tiles for this thread. State that lives in them ends with TILE_RELEASE, before a kernel returns.
-static inline void tile_start(void) {
-    struct tile_config c = { .palette = 1 };
+// Configures all tiles for this thread, until tile_end, which each kernel calls before it returns: it restores what was
+// there before, because others, such as ggml's own products by tiles, configure them once and for all.
+static inline struct tile_config tile_start(void) {
+    struct tile_config before, c = { .palette = 1 };
+    TILE_CONFIGURED(&before);
     for (int t = 0; t < 8; t++) {
         c.row_bytes[t] = TILE_BYTES;
         c.rows[t] = TILE_ROWS;
     }
     TILE_CONFIG(&c);
+    return before;
 }
+static inline void tile_end(const struct tile_config * before) { TILE_CONFIG(before); }
 
 INL v16 v_load_words(const void * p) { return (v16) v_load_i(p); }
 INL void v_store_words(void * p, v16 x) { v_store_i(p, (vi) x); }
 
-// the nearest bfloat16 of finite a, then of b; ties to even
+// the nearest bfloat16 of a, then of b; ties to even, denormals count as 0, NaN stays NaN
 INL v16 v_to_bf16(vf a, vf b) {
 #if VL == 16 && defined(__AVX512BF16__)
     return (v16) _mm512_cvtne2ps_pbh((__m512) b, (__m512) a);
 #else
     v16 r;
-    for (int i = 0; i < VL; i++) {
-        const uint32_t x = ((vu) a)[i], y = ((vu) b)[i];
-        r[i] = (int16_t) ((x + 0x7fff + (x >> 16 & 1)) >> 16);
-        r[VL + i] = (int16_t) ((y + 0x7fff + (y >> 16 & 1)) >> 16);
+    for (int i = 0; i < 2 * VL; i++) {
+        const uint32_t x = ((vu) (i < VL ? a : b))[i % VL], nan = (x & 0x7fffffff) > 0x7f800000;
+        const uint32_t near = x & 0x7f800000 ? x + 0x7fff + (x >> 16 & 1) : x & 0x80000000;
+        r[i] = (int16_t) ((nan ? x | 0x400000 : near) >> 16);
     }
     return r;
 #endif

@@ -79,7 +79,7 @@ struct entry {
 };
 static const struct entry entries[] = {
 #if defined(__x86_64__)
-    { "v4-amx", v4_amx, &mra_kernels_v4, &mra_dense_v4_vnni, &mra_int8_v4_amx },
+    { "v4-amx", v4_amx, &mra_kernels_v4, &mra_dense_v4_amx, &mra_int8_v4_amx },
     { "v4-vnni", v4_vnni, &mra_kernels_v4, &mra_dense_v4_vnni, &mra_int8_v4_vnni },
     { "v4", v4, &mra_kernels_v4, NULL, NULL },
     { "v3-vnni", v3_vnni, &mra_kernels_v3, &mra_dense_v3_vnni, &mra_int8_v3_vnni },

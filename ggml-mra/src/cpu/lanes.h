@@ -200,6 +200,26 @@ INL v16 v_widen_8(const int8_t * p) {
 #endif
 }
 
+// VL bytes with, without a sign
+INL vi v_load_i8(const void * p) {
+#if VL == 16 && defined(__AVX512F__)
+    return (vi) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *) p));
+#else
+    vi r;
+    for (int i = 0; i < VL; i++) r[i] = ((const int8_t *) p)[i];
+    return r;
+#endif
+}
+INL vi v_load_u8(const void * p) {
+#if VL == 16 && defined(__AVX512F__)
+    return (vi) _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *) p));
+#else
+    vi r;
+    for (int i = 0; i < VL; i++) r[i] = ((const uint8_t *) p)[i];
+    return r;
+#endif
+}
+
 // a*b/2^15, rounded
 INL v16 v_mul_q15(v16 a, v16 b) {
 #if VL == 16 && defined(__AVX512BW__)

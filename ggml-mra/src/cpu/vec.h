@@ -48,6 +48,21 @@ typedef float vfu __attribute__((vector_size(4 * VL), aligned(4), may_alias));
 INL vf v_set1(float x) { return x - (vf) { 0 }; }
 INL vf v_load(const float * p) { return *(const vfu *) p; }
 INL void v_store(float * p, vf v) { *(vfu *) p = v; }
+// past the caches, where p allows it; other threads see it after v_stream_end
+INL void v_stream(float * p, vf v) {
+#if VL == 16 && defined(__AVX512F__)
+    if ((uintptr_t) p % 64 == 0) {
+        _mm512_stream_ps(p, (__m512) v);
+        return;
+    }
+#endif
+    v_store(p, v);
+}
+INL void v_stream_end(void) {
+#if defined(__SSE2__)
+    _mm_sfence();
+#endif
+}
 INL vf v_fma(vf a, vf b, vf c) { return a * b + c; } // needs -ffp-contract=fast
 
 // v_max, v_min: b where a or b is NaN. v_ge: bit i is a[i] >= b[i], false for NaN; v_compress: writes base + i for the

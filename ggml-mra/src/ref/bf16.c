@@ -3,20 +3,6 @@
 // the pack are bfloat16 [n][dk], [n][dv].
 #include "common.h"
 
-// the nearest bfloat16 of a number, ties to even
-static uint16_t to_bf16(float x) {
-    uint32_t u;
-    memcpy(&u, &x, 4);
-    return (uint16_t) ((u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
-static float from_bf16(uint16_t b) {
-    const uint32_t u = (uint32_t) b << 16;
-    float x;
-    memcpy(&x, &u, 4);
-    return x;
-}
-
 static float value(struct mra_rows x, int64_t row, int c) { return (float) mra_ref_value(x, row, c); }
 
 static double most_of(double a, double b) { return a <= b || isnan(b) ? b : a; }
@@ -43,13 +29,13 @@ static void pack_block(const struct mra_attn_head * a, const struct mra_int8_pac
         double sum = 0;
         for (int c = 0; c < a->d; c++) {
             const float x = (value(a->k, j, c) - p->mean[c]) * k_factor[c];
-            const uint16_t b = to_bf16(x);
+            const uint16_t b = mra_ref_to_bf16(x);
             ((uint16_t *) p->k)[(int64_t) j * dk + c] = b;
-            sum += isfinite(x) ? (double) from_bf16(b) * from_bf16(b) : NAN;
+            sum += isfinite(x) ? (double) mra_ref_from_bf16(b) * mra_ref_from_bf16(b) : NAN;
         }
         for (int c = 0; c < a->dv; c++) {
             const float x = value(a->v, j, c) / p->v_factor[c];
-            ((uint16_t *) p->v)[(int64_t) j * dv + c] = to_bf16(x);
+            ((uint16_t *) p->v)[(int64_t) j * dv + c] = mra_ref_to_bf16(x);
             largest = most_of(fabsf(x), largest);
         }
         norm2 = most_of(sum, norm2);
@@ -88,7 +74,7 @@ static bool row_of(const struct mra_attn_head * a, const struct mra_int8_pack * 
     for (int c = 0; c < a->d; c++) {
         const float q = value(a->q, mra_query_at(a, i), c), x = q * p->q_factor[c];
         const double f = (double) a->scale * 1.44269504f;
-        r->q[c] = from_bf16(to_bf16(x * (a->scale * (256 * 1.44269504f))));
+        r->q[c] = mra_ref_from_bf16(mra_ref_to_bf16(x * (a->scale * (256 * 1.44269504f))));
         norm2 += isfinite(x) ? (double) r->q[c] * r->q[c] : NAN;
         second += (double) x * x;
         fourth += (double) x * x * x * x;
@@ -106,7 +92,7 @@ static bool row_of(const struct mra_attn_head * a, const struct mra_int8_pack * 
 static float score_of(const float * q, const uint16_t * k, int d, float start) {
     for (int c0 = 0; c0 < d; c0 += 32) {
         float sum[2] = { 0 };
-        for (int c = c0; c < d && c < c0 + 32; c++) sum[c & 1] += q[c] * from_bf16(k[c]);
+        for (int c = c0; c < d && c < c0 + 32; c++) sum[c & 1] += q[c] * mra_ref_from_bf16(k[c]);
         start += sum[0] + sum[1];
     }
     return start;
@@ -116,7 +102,7 @@ static double weight_of(float z) {
     static const uint8_t exp2_of[64] = MRA_BF16_EXP2;
     z = rintf(z);
     const uint32_t x = z < 0 ? 0 : z > 65535 ? 65535 : (uint32_t) z, bits = (x + exp2_of[x >> 2 & 63]) >> 1;
-    return bits < 128 ? 0 : from_bf16((uint16_t) bits); // denormals count as 0
+    return bits < 128 ? 0 : mra_ref_from_bf16((uint16_t) bits); // denormals count as 0
 }
 
 // false: all weights too small
@@ -135,7 +121,7 @@ static bool attn_row(const struct mra_attn_head * a, const struct mra_int8_pack 
         const float start = (float) (256 * (127 - m) - MRA_BF16_OFFSET);
         const double w = weight_of(score_of(r->q, (const uint16_t *) p->k + j * dk, a->d, start));
         sum += w;
-        for (int c = 0; c < a->dv; c++) o[c] += w * from_bf16(((const uint16_t *) p->v)[j * dv + c]);
+        for (int c = 0; c < a->dv; c++) o[c] += w * mra_ref_from_bf16(((const uint16_t *) p->v)[j * dv + c]);
     }
     float * out = a->out + mra_query_at(a, i) * a->ld_out;
     for (int c = 0; c < a->dv; c++) out[c] = (float) (o[c] / sum * p->v_factor[c]);
@@ -164,7 +150,7 @@ static uint64_t means(
         double second = 0, fourth = 0, same = 0;
         for (int c = 0; c < a->d; c++) {
             const float x = q[c] * p->q_factor[c];
-            r[i].q[c] = from_bf16(to_bf16(x));
+            r[i].q[c] = mra_ref_from_bf16(mra_ref_to_bf16(x));
             second += (double) x * x;
             fourth += (double) x * x * x * x;
             same += (double) q[c] * p->mean[c];
@@ -194,14 +180,19 @@ static void values(const struct mra_attn_head * a, const struct mra_int8_pack * 
         for (int c = 0; c < a->dv; c++) {
             double sum = 0;
             for (int j = j0; j < j0 + a->g && j < a->n_k; j++)
-                sum += (double) from_bf16(to_bf16(weight[i][j - j0])) *
-                    from_bf16(((const uint16_t *) p->v)[j * dv + c]);
+                sum += (double) mra_ref_from_bf16(mra_ref_to_bf16(weight[i][j - j0])) *
+                    mra_ref_from_bf16(((const uint16_t *) p->v)[j * dv + c]);
             to[i][c] = (float) (to[i][c] + sum * p->v_factor[c]);
         }
 }
 
-const struct mra_int8_kernels mra_int8_ref_bf16 = { MRA_INT8_BF16, sizeof(uint16_t), pack, attn, means, scores,
-    values };
+const struct mra_int8_kernels mra_int8_ref_bf16 = { .form = MRA_INT8_BF16,
+    .bytes = sizeof(uint16_t),
+    .pack = pack,
+    .attn = attn,
+    .means = means,
+    .scores = scores,
+    .values = values };
 
 const struct mra_int8_kernels * mra_int8_reference(const struct mra_int8_kernels * k) {
     return k->form.w_max == mra_int8_ref_bytes.form.w_max ? &mra_int8_ref_bytes

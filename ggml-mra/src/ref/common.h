@@ -17,6 +17,20 @@ struct mra_ref_mean {
     float q[MRA_INT8_MAX_DIM];
 };
 
+// the nearest bfloat16, ties to even; denormals count as 0, NaN stays NaN
+static inline uint16_t mra_ref_to_bf16(float x) {
+    uint32_t u;
+    memcpy(&u, &x, 4);
+    if (isnan(x)) return (uint16_t) (u >> 16 | 0x40);
+    return (uint16_t) ((u & 0x7f800000 ? u + 0x7fff + (u >> 16 & 1) : u & 0x80000000) >> 16);
+}
+static inline float mra_ref_from_bf16(uint16_t b) {
+    const uint32_t u = (uint32_t) b << 16;
+    float x;
+    memcpy(&x, &u, 4);
+    return x;
+}
+
 double mra_ref_value(struct mra_rows x, int64_t row, int c);                           // x[row][c]
 double mra_ref_dot(struct mra_rows a, int64_t i, struct mra_rows b, int64_t j, int d); // a_i.b_j
 

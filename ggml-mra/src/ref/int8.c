@@ -283,7 +283,13 @@ static uint32_t attn_words(const struct mra_attn_head * a, const struct mra_int8
     return attn(&words, a, p, i0, i1, idx, n_idx, state);
 }
 
-const struct mra_int8_kernels mra_int8_ref_bytes = { MRA_INT8_BYTES, sizeof(whole), pack_bytes, attn_bytes, means,
-    scores, values };
-const struct mra_int8_kernels mra_int8_ref_words = { MRA_INT8_WORDS, sizeof(whole), pack_words, attn_words, NULL, NULL,
-    NULL };
+const struct mra_int8_kernels mra_int8_ref_bytes = { .form = MRA_INT8_BYTES,
+    .bytes = sizeof(whole),
+    .pack = pack_bytes,
+    .attn = attn_bytes,
+    .means = means,
+    .scores = scores,
+    .values = values };
+const struct mra_int8_kernels mra_int8_ref_words = {
+    .form = MRA_INT8_WORDS, .bytes = sizeof(whole), .pack = pack_words, .attn = attn_words
+};

@@ -38,7 +38,7 @@ const struct mra_kernels mra_kernels_ref = {
     .query_order = mra_ref_query_order,
     .key_bias = mra_ref_key_bias,
     .columns = mra_ref_columns,
-    .dense = { mra_ref_linear_x, mra_ref_linear },
+    .dense = { .linear_x = mra_ref_linear_x, .linear = mra_ref_linear },
     .norm = mra_ref_norm,
     .glu = mra_ref_glu,
     .rope = mra_ref_rope,
