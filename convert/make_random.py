@@ -3,6 +3,7 @@
 
     python convert/make_random.py models/random-4096 --shape roberta-base --positions 4096
     python convert/make_random.py models/tiny --shape tiny --family mra --head all
+    python convert/make_random.py models/random-modernbert --shape modernbert-base
 
 Statistics are those of a trained net where they matter: scores q.k/sqrt(d) have a deviation of about 2, so that attention is
 neither uniform nor one-hot; positions vary smoothly, so that neighbours resemble each other. Attention adds little to the residual, and
@@ -25,7 +26,7 @@ from safetensors.numpy import save_file
 
 from random_vocab import write_tokenizer
 
-FAMILIES = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "bert": "Bert", "mra": "Mra"}
+FAMILIES = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "bert": "Bert", "mra": "Mra", "modernbert": "ModernBert"}
 HEADS = {"none": "Model", "mlm": "ForMaskedLM", "classifier": "ForSequenceClassification", "all": "ForSequenceClassification"}
 
 
@@ -53,10 +54,23 @@ SHAPES = {
     "minilm": Shape(6, 384, 12, 1536, vocab=30522, family="bert"),
     "roberta-base": Shape(12, 768, 12, 3072),
     "roberta-large": Shape(24, 1024, 16, 4096),
+    "modernbert-base": Shape(22, 768, 12, 1152, vocab=50368, positions=8192, family="modernbert"),
 }
 
 
+def modernbert_config(s: Shape) -> dict:
+    return {
+        "architectures": ["ModernBertModel"], "model_type": "modernbert", "hidden_size": s.hidden, "num_hidden_layers": s.layers,
+        "num_attention_heads": s.heads, "intermediate_size": s.ff, "vocab_size": s.vocab, "max_position_embeddings": s.positions,
+        "hidden_activation": "gelu", "norm_eps": 1e-5, "norm_bias": False, "attention_bias": False, "mlp_bias": False, "local_attention": 128,
+        "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0, "pad_token_id": 1, "bos_token_id": 0,
+        "cls_token_id": 0, "eos_token_id": 2, "sep_token_id": 2,
+    }
+
+
 def config_json(s: Shape) -> dict:
+    if s.family == "modernbert":
+        return modernbert_config(s)
     config = {
         "architectures": [FAMILIES[s.family] + HEADS[s.head]], "model_type": s.family, "hidden_size": s.hidden, "num_hidden_layers": s.layers,
         "num_attention_heads": s.heads, "intermediate_size": s.ff, "vocab_size": s.vocab, "hidden_act": "gelu",
@@ -87,15 +101,17 @@ class Weights:
     def normal(self, *shape, std: float) -> np.ndarray:
         return self.rng.standard_normal(shape, np.float32) * np.float32(std)
 
-    def dense(self, name: str, n_out: int, n_in: int, std: float, centred: bool = False) -> None:
+    def dense(self, name: str, n_out: int, n_in: int, std: float, centred: bool = False, bias: bool = True) -> None:
         """centred: rows sum to 0, so that what all inputs have in common does not pass."""
         weight = self.normal(n_out, n_in, std=std)
         self.put(f"{name}.weight", weight - weight.mean(1, keepdims=True) if centred else weight)
-        self.put(f"{name}.bias", self.normal(n_out, std=0.02))
+        if bias:
+            self.put(f"{name}.bias", self.normal(n_out, std=0.02))
 
-    def norm(self, name: str) -> None:
+    def norm(self, name: str, bias: bool = True) -> None:
         self.put(f"{name}.weight", 1 + self.normal(self.s.hidden, std=0.05))
-        self.put(f"{name}.bias", self.normal(self.s.hidden, std=0.02))
+        if bias:
+            self.put(f"{name}.bias", self.normal(self.s.hidden, std=0.02))
 
     def smooth(self, n: int, d: int) -> np.ndarray:
         """[n, d]: per channel a sine of random phase, wave lengths from 8 to 8192 positions."""
@@ -104,7 +120,29 @@ class Weights:
         return np.sin(2 * np.pi * np.arange(n)[:, None] / wave + phase)
 
 
+def modernbert_weights(s: Shape) -> dict:
+    """The same activations without biases, fused: q, k, v in one matrix, gate and up in one. Layer 0 has no first norm."""
+    w, d = Weights(s), s.hidden
+    std, score_std = 0.02 * (768 / d) ** 0.5, (2 / d) ** 0.5
+    w.put("embeddings.tok_embeddings.weight", w.normal(s.vocab, d, std=0.1))
+    w.norm("embeddings.norm", bias=False)
+    for i in range(s.layers):
+        layer = f"layers.{i}."
+        if i > 0:
+            w.norm(layer + "attn_norm", bias=False)
+        qkv = [w.normal(d, d, std=x) for x in (score_std, score_std, std)]
+        w.put(layer + "attn.Wqkv.weight", np.concatenate(qkv))
+        w.dense(layer + "attn.Wo", d, d, std, bias=False)
+        w.norm(layer + "mlp_norm", bias=False)
+        w.dense(layer + "mlp.Wi", 2 * s.ff, d, 2 * std, bias=False)
+        w.dense(layer + "mlp.Wo", d, s.ff, 0.04 * (768 / s.ff) ** 0.5, bias=False)
+    w.norm("final_norm", bias=False)
+    return w.tensors
+
+
 def make_weights(s: Shape) -> dict:
+    if s.family == "modernbert":
+        return modernbert_weights(s)
     w = Weights(s)
     d = s.hidden
     std = 0.02 * (768 / d) ** 0.5
@@ -172,6 +210,8 @@ def main() -> int:
     shape = replace(SHAPES[args.shape], **{n: getattr(args, n) for n in names if getattr(args, n) is not None})
     if min(shape.layers, shape.hidden, shape.heads, shape.ff, shape.positions, shape.labels) < 1 or shape.hidden % shape.heads:
         p.error("sizes must be positive, and --hidden a multiple of --heads")
+    if shape.family == "modernbert" and shape.head != "none":
+        p.error("modernbert has no --head here")
     try:
         make_model(args.folder, shape, args.merges, args.vocab_json)
     except (OSError, ValueError, KeyError) as e:

@@ -53,7 +53,7 @@ elif args[0].endswith("peers_worker.py") or name == "mra-bench":
         away = 0.5 if fault == "wrong " + kind else 0.1 * len(job["ids"]) if kind == "onnxruntime-int8" and len(job["ids"]) < 4 else 0
         print(json.dumps({"seconds": unit * len(job["ids"]) * job.get("budget", 1), "peak_mb": 5, "embedding": [1, away]}), flush=True)
 """
-N_ALL = 9
+N_ALL = 10
 
 
 class Peers(unittest.TestCase):
@@ -86,12 +86,21 @@ class Peers(unittest.TestCase):
         done, rows = self.run_script("--part", "time", "-n", "4096,512", "--max-seconds", "1e6")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual([r["n"] for r in rows], [512] * N_ALL + [4096] * N_ALL)
-        self.assertEqual([r["seconds"] / r["n"] for r in rows], ([4] * 6 + [1, 1, 0.25]) * 2)
-        self.assertEqual([r["reps"] for r in rows], [1] * 18, "a run above --seconds is the only one")
+        self.assertEqual([r["seconds"] / r["n"] for r in rows], ([4] * 7 + [1, 1, 0.25]) * 2)
+        self.assertEqual([r["reps"] for r in rows], [1] * 20, "a run above --seconds is the only one")
         self.assertEqual({round(r["cosine"], 6) for r in rows}, {1})
         self.assertIn("| OpenVINO int8 | 2.05e+03 | 4.00x | 5 | 1.64e+04 | 4.00x | 5 |", done.stdout)
         self.assertIn("- PyTorch float: torch-fp32 1.0", done.stdout)
         self.assertIn("nothing has both", (self.out / "peers.svg").read_text())
+
+    def test_another_model(self):
+        done, rows = self.run_script("--model", "modernbert-base", "--max-seconds", "1e6", "--only", "torch-bf16,ours-int8")
+        self.assertEqual((done.returncode, rows), (0, []), done.stderr)
+        rows = [json.loads(line) for line in (self.out / "peers-modernbert-base.jsonl").read_text().splitlines()]
+        self.assertEqual([(r["n"], r["key"]) for r in rows], [(n, k) for n in (512, 4096, 8192) for k in ("torch-bf16", "ours-int8")])
+        self.assertIn("of ModernBERT-base's shape", (self.out / "peers-modernbert-base.md").read_text())
+        self.assertEqual(sorted(p.name for p in self.out.iterdir()), ["peers-modernbert-base.jsonl", "peers-modernbert-base.md"])
+        self.assertEqual(sorted(p.name for p in (self.build / "peers").iterdir()), ["modernbert-base-8192"])
 
     def test_turns(self):
         _, rows = self.run_script("--part", "time", "-n", "64", "--seconds", "1e6", "--reps", "3")
@@ -122,7 +131,7 @@ class Peers(unittest.TestCase):
         _, rows = self.run_script("--part", "time", "-n", "64", "--only", "ours-int8,llama")
         self.assertEqual([r["contender"] for r in rows], ["llama.cpp Q8_0", "ggml-mra q8_0, exact int8"])
         _, rows = self.run_script("--part", "time", "-n", "64", "--skip", "llama,ours", "--fresh")
-        self.assertEqual([r["key"] for r in rows], ["torch-fp32", "torch-int8", "openvino", "openvino-int8", "onnxruntime-int8"])
+        self.assertEqual([r["key"] for r in rows], ["torch-fp32", "torch-bf16", "torch-int8", "openvino", "openvino-int8", "onnxruntime-int8"])
 
     def test_one_that_fails_does_not_lose_the_rest(self):
         for fault, says, lost in (("convert openvino-int8", "OpenVINO int8, 64 tokens: failed: ", 1),  # first: later its file is there

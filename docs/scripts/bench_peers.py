@@ -3,16 +3,19 @@
 
     python3 docs/scripts/bench_peers.py build            # or: make bench-peers
     python3 docs/scripts/bench_peers.py build -n 512,4096 --only ours,torch-int8
+    python3 docs/scripts/bench_peers.py build --model modernbert-base
 
 Everything it needs is put under BUILD/peers: a venv with docs/scripts/peers-requirements.txt, models, texts. Two parts:
 
-Time: a model of RoBERTa-base's shape with random weights. All contenders of a length must first compute the same embedding: one whose cosine
-to PyTorch's float result is below its limit is left out. Then they take turns, each in a process that stays alive, so loading is not timed.
+Time: a model of RoBERTa-base's shape with random weights, or of ModernBERT-base's. All contenders of a length must first compute the same
+embedding: one whose cosine to PyTorch's float result is below its limit is left out. Then they take turns, each in a process that stays alive,
+so loading is not timed.
 
 Closeness: two real models, the embeddings of 30 news articles of 250 to 400 tokens, cosine to PyTorch's float result.
 
 After each part docs/peers.jsonl, docs/peers.md and docs/peers.svg are written (elsewhere with -o). What peers.jsonl already has, from this machine
 and the same versions, is not measured again (--fresh: is). A contender that fails is named at the end, with exit code 1; the others are kept.
+With --model modernbert-base there is no second part and no figure; the files are peers-modernbert-base.jsonl and .md.
 """
 from __future__ import annotations
 
@@ -52,6 +55,7 @@ class Contender:
 # in the order of their turns
 CONTENDERS = [
     Contender("torch-fp32", "PyTorch float"),
+    Contender("torch-bf16", "PyTorch bfloat16", limit=0.95),
     Contender("torch-int8", "PyTorch int8", limit=0.95),
     Contender("openvino", "OpenVINO"),
     Contender("openvino-int8", "OpenVINO int8", limit=0.8),
@@ -63,6 +67,8 @@ CONTENDERS = [
 ]
 REFERENCE = CONTENDERS[0].key
 KEYS = [c.key for c in CONTENDERS] + ["ours"]
+# the timed models: what they are called in the table, lengths, how their files end. The first also has a part of closeness.
+MODELS = {"roberta-base": ("RoBERTa-base", [512, 4096], ""), "modernbert-base": ("ModernBERT-base", [512, 4096, 8192], "-modernbert-base")}
 
 
 # ---- workers ----------------------------------------------------------------------------------------------------
@@ -121,7 +127,9 @@ class Results:
     """The rows of peers.jsonl: one per contender and length, or contender and real model. Written after each part."""
 
     def __init__(self, args, build: Path):
-        self.path, self.folder, self.machine, self.failed = args.output / "peers.jsonl", args.output, machine(args.threads), []
+        self.shape, _, suffix = MODELS[args.model]
+        self.path = args.output / f"peers{suffix}.jsonl"
+        self.machine, self.failed, self.figure = machine(args.threads), [], not suffix
         self.stamps = {"ours": digest(build / "bin/mra-bench")}
         old = [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() and not args.fresh else []
         self.rows = [r for r in old if r.get("stamp") == self.stamp(r.get("key", "")) and all(r.get(k) == v for k, v in self.machine.items())]
@@ -141,15 +149,19 @@ class Results:
         self.failed.append(f"{c.name}, {where}: {why}")
         print(f"bench_peers.py: left out: {self.failed[-1]}", file=sys.stderr)
 
+    def table(self) -> str:
+        return table(self.machine, self.rows, self.shape)
+
     def write(self) -> None:
         from plot_peers import draw
 
         order = [c.key for c in CONTENDERS]
         self.rows.sort(key=lambda r: (r.get("n") or math.inf, r.get("model", ""), order.index(r["key"])))
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.write_text("".join(json.dumps(r) + "\n" for r in self.rows))
-        (self.folder / "peers.md").write_text(table(self.machine, self.rows))
-        (self.folder / "peers.svg").write_text(draw(self.rows) + "\n")
+        self.path.with_suffix(".md").write_text(self.table())
+        if self.figure:
+            self.path.with_suffix(".svg").write_text(draw(self.rows) + "\n")
 
 
 def reference(model: Model, lists: list, name: str, pooling: str, args) -> list:
@@ -281,7 +293,8 @@ def names(text: str) -> list:
 def parse() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("build", type=Path, help="folder with bin/mra-bench; everything that is needed goes into its folder peers")
-    p.add_argument("-n", type=numbers, default=[512, 4096], metavar="LIST", help="lengths, default 512,4096")
+    p.add_argument("--model", choices=MODELS, default="roberta-base", help="what is timed, with random weights; default roberta-base")
+    p.add_argument("-n", type=numbers, metavar="LIST", help="lengths, default 512,4096; of modernbert-base also 8192")
     p.add_argument("-t", "--threads", type=int, default=2, metavar="N", help="of every contender, default 2")
     p.add_argument("--reps", type=int, default=7, metavar="N", help="turns of every contender, default 7")
     p.add_argument("--seconds", type=float, default=20, metavar="S", help="no further turn for one that has run for so long, default 20")
@@ -291,10 +304,11 @@ def parse() -> argparse.Namespace:
     p.add_argument("--part", choices=("time", "closeness"), help="only this part")
     p.add_argument("--fresh", action="store_true", help="measure everything again")
     p.add_argument("--python", type=Path, help="a Python that has the requirements already, instead of a venv")
-    p.add_argument("-o", "--output", type=Path, default=DOCS, metavar="FOLDER", help="for peers.jsonl, peers.md, peers.svg; default docs")
+    p.add_argument("-o", "--output", type=Path, default=DOCS, metavar="FOLDER", help="for the files it writes; default docs")
     args = p.parse_args()
     if args.threads < 1 or args.reps < 1:
         p.error("-t and --reps must be positive")
+    args.n = args.n or MODELS[args.model][1]
     return args
 
 
@@ -314,14 +328,14 @@ def main() -> int:
         (build / "peers").mkdir(exist_ok=True)
         python, wanted = args.python or prepare_venv(build / "peers/venv"), chosen(args)
         results = Results(args, build)
-        if args.part != "time":
+        if args.part != "time" and results.figure:
             for name in REAL:
                 measure_closeness(Model(name, build, python, 0), wanted, results, args)
         if args.part != "closeness":
-            model = Model("roberta-base", build, python, max(args.n))
+            model = Model(args.model, build, python, max(args.n + MODELS[args.model][1]))  # the same files for shorter lengths
             for n in args.n:
                 measure_time(n, model, wanted, results, args)
-        print(table(results.machine, results.rows))
+        print(results.table())
     except (PeerError, OSError, json.JSONDecodeError) as e:
         print(f"bench_peers.py: {e}", file=sys.stderr)
         return 1

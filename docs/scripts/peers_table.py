@@ -22,7 +22,7 @@ def pair(row: dict | None) -> str:
     return f"{closeness(row['cosine_mean'])} {closeness(row['cosine_min'])}" if row else ""
 
 
-def table(m: dict, rows: list) -> str:
+def table(m: dict, rows: list, shape: str) -> str:
     """One line per contender: its time at every length, and how close it is on every real model."""
     names = list(dict.fromkeys(r["contender"] for r in rows))
     ns, models = sorted({r["n"] for r in rows if "n" in r}), sorted({r["model"] for r in rows if "model" in r})
@@ -44,15 +44,15 @@ def table(m: dict, rows: list) -> str:
             other_run = other_run or bool(mark)
             cells += [f"{r['seconds']:.3g}{mark}", "" if math.isnan(ours[n]) else f"{r['seconds'] / ours[n]:.2f}x", f"{r['peak_mb']:.0f}"]
         out.append(f"| {name} | " + " | ".join(cells + [pair(at.get((name, x))) for x in models]) + " |")
-    out += ["", *notes(ns, models, other_run), ""]
+    out += ["", *notes(shape, ns, models, other_run), ""]
     out += sorted({f"- {r['contender']}: {r['about']}" for r in rows if not r["key"].startswith("ours")})
     return "\n".join(out) + "\n"
 
 
-def notes(ns: list, models: list, other_run: bool) -> list:
+def notes(shape: str, ns: list, models: list, other_run: bool) -> list:
     out = []
     if ns:
-        out += ["Time: one text through a model of RoBERTa-base's shape with random weights, the same for all. Seconds: median of the turns, loading left out.",
+        out += [f"Time: one text through a model of {shape}'s shape with random weights, the same for all. Seconds: median of the turns, loading left out.",
                 "Against exact int8: by how much our `q8_0, exact int8` is faster. MB: peak memory of the process, loading and mapped files counted."]
     if other_run:
         out.append("\\*: from another run than ours of that length, so not in turn with it.")

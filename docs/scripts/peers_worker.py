@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One contender in a process of its own, driven by bench_peers.py: the protocol of mra-bench model --worker.
 
-    python docs/scripts/peers_worker.py torch-fp32|torch-int8|openvino|openvino-int8|onnxruntime-int8|llama MODEL TOKENS THREADS mean|cls
+    python docs/scripts/peers_worker.py torch-fp32|torch-bf16|torch-int8|openvino|openvino-int8|onnxruntime-int8|llama MODEL TOKENS THREADS mean|cls
 
 Standard input has a job per line, {"ids": [...]}; standard output first says what runs, then {"seconds", "peak_mb", "embedding"} per
 job: the mean of the last hidden states, or the first of them. TOKENS: the length that memory is set up for.
@@ -20,15 +20,17 @@ def peak_mb() -> float:
         return next(int(line.split()[1]) * 1024 / 1e6 for line in f if line.startswith("VmHWM"))
 
 
-def torch_model(folder: str, threads: int, cls: bool, int8: bool):
+def torch_model(folder: str, threads: int, cls: bool, numbers: str):
     import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
     torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
-    model = transformers.AutoModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="sdpa", dtype=torch.float32).eval()
-    if int8:
+    dtype = torch.bfloat16 if numbers == "bf16" else torch.float32
+    pooler = {} if transformers.AutoConfig.from_pretrained(folder).model_type == "modernbert" else {"add_pooling_layer": False}
+    model = transformers.AutoModel.from_pretrained(folder, attn_implementation="sdpa", dtype=dtype, **pooler).eval()
+    if numbers == "int8":
         warnings.simplefilter("ignore")  # quantize_dynamic is deprecated, and still what torch itself has for this
         model = torch.ao.quantization.quantize_dynamic(model, {torch.nn.Linear}, dtype=torch.qint8)
 
@@ -37,10 +39,10 @@ def torch_model(folder: str, threads: int, cls: bool, int8: bool):
             x = torch.tensor([ids])
             t0 = time.perf_counter()
             hidden = model(x).last_hidden_state[0]
-            out = hidden[0] if cls else hidden.mean(0)
+            out = (hidden[0] if cls else hidden.mean(0)).float()
             return time.perf_counter() - t0, out.tolist()
 
-    engine = f", {torch.backends.quantized.engine}" if int8 else ""
+    engine = f", {torch.backends.quantized.engine}" if numbers == "int8" else ""
     return run, f"torch {torch.__version__}, transformers {transformers.__version__} ({torch.backends.cpu.get_cpu_capability()}{engine})"
 
 
@@ -82,14 +84,36 @@ def onnxruntime_model(path: str, threads: int, cls: bool):
     return run, f"onnxruntime {ort.__version__}"
 
 
+def dies(run) -> bool:
+    """whether run() ends its process, as an instruction that is not there does; tried in another one"""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            run()
+        except Exception:
+            pass  # the same will be heard of in this process
+        os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(pid, 0)[1])
+
+
 def llama_model(path: str, tokens: int, threads: int, cls: bool):
+    """With llama.cpp's own layouts of weights for this CPU, or without them where they end the process."""
+    if not dies(lambda: llama_with(path, 64, threads, cls, True)[0]([10] * 64)):
+        return llama_with(path, tokens, threads, cls, True)
+    run, about = llama_with(path, tokens, threads, cls, False)
+    return run, about + ", without its own layouts of weights: with them it ends with an illegal instruction here"
+
+
+def llama_with(path: str, tokens: int, threads: int, cls: bool, layouts: bool):
     import ctypes
 
     import llama_cpp as ll
 
     quiet = ll.llama_log_callback(lambda level, text, user: None)
     ll.llama_log_set(quiet, ctypes.c_void_p(0))
-    model = ll.llama_model_load_from_file(path.encode(), ll.llama_model_default_params())
+    of_model = ll.llama_model_default_params()
+    of_model.use_extra_bufts = layouts
+    model = ll.llama_model_load_from_file(path.encode(), of_model)
     if not model:
         raise OSError(f"llama.cpp does not load {path}")
     p = ll.llama_context_default_params()
@@ -125,7 +149,7 @@ def load(kind: str, model: str, tokens: int, threads: int, cls: bool):
         return onnxruntime_model(model, threads, cls)
     if kind.startswith("openvino"):
         return openvino_model(model, threads, cls)
-    return torch_model(model, threads, cls, kind == "torch-int8")
+    return torch_model(model, threads, cls, kind.removeprefix("torch-"))
 
 
 def main() -> int:

@@ -249,9 +249,11 @@ static struct ggml_tensor * attend(struct builder * b, const struct mra_layer * 
     struct ggml_tensor *t[3], *o;
     for (int i = 0; i < 3; i++) t[i] = heads_of(b, h[i], 0, s->n_tokens);
     if (near) {
-        const struct mra_window_params p = {
-            .window = l->window, .max_bias = b->m->arch.max_bias, .scale = s->attn.scale, .n_threads = s->attn.n_threads
-        };
+        const struct mra_window_params p = { .window = l->window,
+            .max_bias = b->m->arch.max_bias,
+            .scale = s->attn.scale,
+            .n_threads = s->attn.n_threads,
+            .type = s->attn.type };
         o = ggml_mra_window_attn(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &p, b->err);
     } else {
         struct mra_attn_params attn = s->attn;

@@ -333,6 +333,9 @@ struct mra_window_params {
     float max_bias; // ALiBi's, usually 8; 0: no bias
     float scale;    // 0: 1/sqrt(head size)
     int n_threads;  // as in struct mra_attn_params
+    // as in struct mra_attn_params: of the small numbers bfloat16 only, without ALiBi, up to a window of 512; in floats
+    // where the CPU has no tiles for it
+    enum mra_attn_type type;
 };
 // Memory, beside the result: as for ggml_mra_attn with the exact frame; rows are copied only where d or dv is no
 // multiple of 16.

@@ -32,6 +32,7 @@ enum {
     MRA_INT8_GATHER = 16, // queries of a call with a list of keys, at most
     MRA_INT8_SAMPLE = 32, // rows that mean and factors are taken from, evenly spaced
     MRA_INT8_MAX_DIM = 256,
+    MRA_MAX_WINDOW = 512,         // a wider window is a matter for floats
     MRA_INT8_PAD = 32,            // rows of k and v have room for a multiple of this
     MRA_INT8_SCRATCH = 172 << 10, // bytes of one thread for attn, 64-byte aligned
 };
@@ -127,12 +128,17 @@ struct mra_int8_kernels {
     uint32_t (*attn)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
         const int32_t * idx, int n_idx, const float * state, void * scratch);
 
+    // The same over the keys j with |i - j| <= window, p holding all keys in order; a row is judged by the blocks of
+    // keys that it, or another of the 16 from a multiple of 16 on, can see. i0 is such a multiple. NULL: these kernels
+    // have none, a window is a matter for floats.
+    uint32_t (*window_attn)(
+        const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1, int window, void * scratch);
+
     // Of the sparse frames, with p->gather: products of n <= MRA_GROUP_MAX query blocks with one block of a->g keys
     // from j0 on. All three are NULL where floats are as fast. Each query block's results are its own: the others do
     // not change them.
-    //   means   takes the mean queries q[n][dk], dk rounded up to MRA_PAD, into scratch. Returns those whose scores
-    //   would
-    //           be too far off, bit i; what scores gives for them has no meaning.
+    //   means   takes the mean queries q[n][dk], dk rounded up to MRA_PAD, into scratch. Returns, bit i, those whose
+    //           scores would be too far off; what scores gives for them has no meaning.
     //   scores  to[i][0..g) = q_m . k_j with m = which[i]; behind the last key any number
     //   values  to[i][0..dv) += sum_j weight[i][j] v_j, weights in [0, 1e6], 0 behind the last key; dv rounded up to
     //           MRA_PAD. Not where the guard refuses all rows: a key or value is not finite.
@@ -143,6 +149,10 @@ struct mra_int8_kernels {
     void (*values)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, float * const * to,
         const float * const * weight, int n, void * scratch);
 };
+
+// Leaves in a and p, copies of a head's, only the blocks of keys that queries [i, i + 16) can see; returns the first of
+// these keys. k_row, v_row: bytes of a key and of a value.
+int mra_int8_near(struct mra_attn_head * a, struct mra_int8_pack * p, int i, int window, size_t k_row, size_t v_row);
 
 // the specification, scalar
 extern const struct mra_int8_kernels mra_int8_ref_bytes, mra_int8_ref_words, mra_int8_ref_bf16;
@@ -159,3 +169,6 @@ struct mra_kernels;
 // Returns how many rows were left to it.
 int mra_int8_attn_rows(const struct mra_kernels * k, const struct mra_attn_head * a, const struct mra_int8_pack * p,
     int i0, int i1, void * scratch);
+// the same for the keys within a window
+int mra_int8_window_rows(const struct mra_kernels * k, const struct mra_attn_head * a, const struct mra_int8_pack * p,
+    int i0, int i1, int window, void * scratch);

@@ -13,14 +13,21 @@ static enum mra_status check(const struct mra_window_params * p, struct mra_erro
     return MRA_OK;
 }
 
+// where the kernels have them, and no bias grows with the distance
+static bool in_integers(const struct mra_window_params * p) {
+    return mra_attn_type_runs(p->type) == MRA_ATTN_INT8 && mra_kernels_get()->int8.window_attn && p->max_bias == 0 &&
+        p->window >= 0 && p->window <= MRA_MAX_WINDOW;
+}
+
 struct ggml_tensor * ggml_mra_window_attn(struct ggml_context * ctx, struct ggml_tensor * q, struct ggml_tensor * k,
     struct ggml_tensor * v, struct ggml_tensor * starts, int64_t max_len, const struct mra_window_params * params,
     struct mra_error * err) {
     if (mra_check_qkv(q, k, v, err) || check(params, err) || mra_check_starts(q, k, starts, max_len, err)) return NULL;
-    const struct mra_attn_node attn = {
-        .frame = MRA_FRAME_NEAR, .slots = (uint16_t) mra_slots(params->n_threads), .max_len = (int32_t) max_len
-    };
-    struct ggml_tensor * pack = mra_pack_new(ctx, NULL, k, v, starts, true, &attn, starts->ne[0] - 1, err);
+    const struct mra_attn_node attn = { .frame = MRA_FRAME_NEAR,
+        .slots = (uint16_t) mra_slots(params->n_threads),
+        .max_len = (int32_t) max_len,
+        .int8 = in_integers(params) ? (uint8_t) mra_kernels_get()->int8.bytes : 0 };
+    struct ggml_tensor * pack = mra_pack_new(ctx, q, k, v, starts, true, &attn, starts->ne[0] - 1, err);
     if (!pack) return NULL;
     struct mra_node p = { .kind = MRA_KIND_WINDOW_ATTN, .flags = MRA_FLAG_STARTS };
     p.u.window_attn = (struct mra_window_attn_node) {
@@ -61,8 +68,11 @@ void mra_compute_window_attn(struct ggml_tensor * dst, const struct mra_node * p
             const float slope = slope_of(w->max_bias, h, j.q->ne[2]);
             for (; take < first + n; take = mra_job_take(&j)) {
                 const int i = (int) (take - first) * MRA_EXACT_ROWS;
-                mra_kernels_get()->window_attn(
-                    &a, i, mra_min(i + MRA_EXACT_ROWS, a.n_q), w->window, slope, mra_job_slot(&j, ith));
+                const int end = mra_min(i + MRA_EXACT_ROWS, a.n_q);
+                const struct mra_kernels * k = mra_kernels_get();
+                void * slot = mra_job_slot(&j, ith);
+                if (a.int8 && a.int8->window_attn) mra_int8_window_rows(k, &a, &a.int8_pack, i, end, w->window, slot);
+                else k->window_attn(&a, i, end, w->window, slope, slot);
             }
             first += n;
         }

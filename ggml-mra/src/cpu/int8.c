@@ -37,22 +37,51 @@ struct mra_int8_pack mra_int8_pack_at(void * mem, int d, int dv, int n_k, int by
     return p;
 }
 
+int mra_int8_near(struct mra_attn_head * a, struct mra_int8_pack * p, int i, int window, size_t k_row, size_t v_row) {
+    const int from = i > window ? i - window : 0, b = from / MRA_INT8_KEYS, first = b * MRA_INT8_KEYS;
+    if (a->n_k - i - 16 > window) a->n_k = i + 16 + window;
+    a->n_k -= first;
+    p->k = (char *) p->k + (size_t) first * k_row;
+    p->v = (char *) p->v + (size_t) first * v_row;
+    p->key += first;
+    p->range += b;
+    return first;
+}
+
+// What integers left of rows i, i + 1, ...: in runs, by the float kernel. window < 0: all keys. Returns how many.
+static int leave_to_floats(
+    const struct mra_kernels * k, const struct mra_attn_head * a, int i, uint32_t left, int window, void * scratch) {
+    int n_left = 0;
+    for (int first = 0; left;) {
+        const int skip = __builtin_ctz(left);
+        first += skip;
+        left >>= skip;
+        const int run = ~left ? __builtin_ctz(~left) : 32;
+        if (window < 0) k->block_sparse_attn(a, i + first, i + first + run, NULL, 0, 1, NULL, scratch);
+        else k->window_attn(a, i + first, i + first + run, window, 0, scratch);
+        first += run;
+        left = run < 32 ? left >> run : 0;
+        n_left += run;
+    }
+    return n_left;
+}
+
 int mra_int8_attn_rows(const struct mra_kernels * k, const struct mra_attn_head * a, const struct mra_int8_pack * p,
     int i0, int i1, void * scratch) {
     int n_left = 0;
     for (int i = i0; i < i1; i += MRA_INT8_ROWS) {
-        const int n = i1 - i < MRA_INT8_ROWS ? i1 - i : MRA_INT8_ROWS;
-        uint32_t left = k->int8.attn(a, p, i, i + n, NULL, 0, NULL, scratch);
-        for (int first = 0; left;) { // runs of rows
-            const int skip = __builtin_ctz(left);
-            first += skip;
-            left >>= skip;
-            const int run = ~left ? __builtin_ctz(~left) : 32;
-            k->block_sparse_attn(a, i + first, i + first + run, NULL, 0, 1, NULL, scratch);
-            first += run;
-            left = run < 32 ? left >> run : 0;
-            n_left += run;
-        }
+        const uint32_t left = k->int8.attn(a, p, i, mra_min(i + MRA_INT8_ROWS, i1), NULL, 0, NULL, scratch);
+        n_left += leave_to_floats(k, a, i, left, -1, scratch);
+    }
+    return n_left;
+}
+
+int mra_int8_window_rows(const struct mra_kernels * k, const struct mra_attn_head * a, const struct mra_int8_pack * p,
+    int i0, int i1, int window, void * scratch) {
+    int n_left = 0;
+    for (int i = i0; i < i1; i += MRA_INT8_ROWS) {
+        const uint32_t left = k->int8.window_attn(a, p, i, mra_min(i + MRA_INT8_ROWS, i1), window, scratch);
+        n_left += leave_to_floats(k, a, i, left, window, scratch);
     }
     return n_left;
 }

@@ -139,6 +139,26 @@ static uint32_t attn(const struct mra_attn_head * a, const struct mra_int8_pack 
     return left;
 }
 
+static uint32_t window_attn(
+    const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1, int window, void * scratch) {
+    const size_t k_row = MRA_ROUND_UP(a->d, MRA_INT8_PAD) * sizeof(uint16_t),
+                 v_row = MRA_ROUND_UP(a->dv, MRA_INT8_PAD) * sizeof(uint16_t);
+    int32_t seen[2 * MRA_MAX_WINDOW + 1];
+    uint32_t left = 0;
+    (void) scratch;
+    for (int i = i0; i < i1; i++) {
+        struct mra_attn_head near = *a;
+        struct mra_int8_pack keys = *p;
+        struct row r;
+        const int first = mra_int8_near(&near, &keys, i / 16 * 16, window, k_row, v_row);
+        int n = 0;
+        for (int j = first; j < first + near.n_k; j++)
+            if (abs(i - j) <= window) seen[n++] = j - first;
+        if (!row_of(&near, &keys, i, &r) || !attn_row(&near, &keys, i, &r, seen, n, NULL)) left |= 1u << (i - i0);
+    }
+    return left;
+}
+
 static uint64_t means(
     const struct mra_attn_head * a, const struct mra_int8_pack * p, const float * q, int n, void * scratch) {
     struct mra_ref_mean * r = scratch;
@@ -190,6 +210,7 @@ const struct mra_int8_kernels mra_int8_ref_bf16 = { .form = MRA_INT8_BF16,
     .bytes = sizeof(uint16_t),
     .pack = pack,
     .attn = attn,
+    .window_attn = window_attn,
     .means = means,
     .scores = scores,
     .values = values };
