@@ -264,12 +264,15 @@ static void test_int8(const struct attn_case * c) {
         const double e = max_error(a, ref, n_out(c)), off = relative_error(a, want, n_out(c));
         CHECK(e <= attn_tolerance(tables[i], fmax(c->tol, 2e-5)),
             "%s: %s in integers differs from the reference by %.2e", c->name, tables[i]->name, e);
-        // of keys with equal scores integers may choose others, and then lie no farther from exact attention
-        const bool far = off > int8_tolerance(tables[i], 0.03);
-        float * exact = far ? run_exact(c, &x) : NULL;
-        const double more = far ? relative_error(a, exact, n_out(c)) - relative_error(want, exact, n_out(c)) : 0;
-        CHECK(!far || (p.frame != MRA_FRAME_EXACT && more <= int8_tolerance(tables[i], 0.03)),
-            "%s: %s in integers is %.4f off floats, its error larger by %.4f", c->name, tables[i]->name, off, more);
+        // Keys with almost equal scores: integers may choose others than floats do. Such a result is farther from that
+        // in floats than rounding alone would bring it, but no farther from exact attention.
+        const double limit = int8_tolerance(tables[i], 0.03);
+        const bool other_keys = off > limit && p.frame != MRA_FRAME_EXACT;
+        float * exact = other_keys ? run_exact(c, &x) : NULL;
+        const double error = exact ? relative_error(a, exact, n_out(c)) : off,
+                     most = exact ? 1.1 * relative_error(want, exact, n_out(c)) : limit;
+        CHECK(error <= most, "%s: %s in integers is %.4f off floats; error %.4f, limit %.4f", c->name, tables[i]->name,
+            off, error, most);
         free(exact);
         CHECK(memcmp(a, b, n_out(c) * sizeof(float)) == 0, "%s: %s in integers: 3 threads give other bits than 1",
             c->name, tables[i]->name);
