@@ -7,12 +7,12 @@
 enum { D = 64, N_HEAD = 12 };
 
 static const char usage[] =
-    "usage: cuda-count [-v] PTX...\n"
+    "usage: cuda-count [-v] [-n N] PTX...\n"
     "Runs exact, columns, sorted and MRA-2 attention of one head of 64 through the PTX of the kernels, and prints what "
     "a "
     "warp\n"
     "executes per query and head, with the least time that would take. PTX: what nvcc -ptx -arch=compute_80 made of\n"
-    "ggml-mra/src/cuda/*.cu. -v: each kernel, too.\n";
+    "ggml-mra/src/cuda/*.cu. -v: each kernel, too. -n: N tokens only.\n";
 
 // What a device does at most. L2: RTX 3090 as often measured, A100 as its white paper says.
 static const struct device {
@@ -121,12 +121,19 @@ static void count(const struct count_case * c, bool verbose) {
 }
 
 int main(int argc, char ** argv) {
-    const bool verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
-    if (argc < 2 + verbose) {
+    bool verbose = false;
+    int i = 1, only = 0;
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        if (strcmp(argv[i], "-v") == 0) verbose = true;
+        else if (strcmp(argv[i], "-n") == 0 && i + 1 < argc) only = atoi(argv[++i]);
+        else i = argc;
+    }
+    if (i >= argc) {
         fputs(usage, stderr);
         return 2;
     }
-    for (int i = 1 + verbose; i < argc; i++) ptx_load(argv[i]);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (; i < argc; i++) ptx_load(argv[i]);
     check_result("exact", 1);
     check_result("columns", .125f);
     check_result("sorted", .125f);
@@ -137,8 +144,9 @@ int main(int argc, char ** argv) {
         D, N_HEAD);
     printf("%-26s %5s %6s %7s %6s %6s %6s %6s %6s %6s %7s %6s %6s %6s", "", "w", "n", "all", "mma", "ldmat", "shared",
         "global", "shfl", "branch", "rest", "move", "read", "write");
-    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++) printf("  %-20s", devices[i].name);
+    for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]); d++) printf("  %-20s", devices[d].name);
     printf("\n");
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) count(&cases[i], verbose);
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++)
+        if (!only || cases[c].n == only) count(&cases[c], verbose);
     return n_failed > 0;
 }

@@ -81,14 +81,18 @@ static void load_param(warp & w, const instr & i, uint32_t lanes) {
     }
 }
 template <bool max> static void atomic(warp & w, const instr & i, uint32_t lanes) {
+    unsigned char * place[32];
+    bool global = false;
     EACH_LANE {
-        unsigned char * at = address(w, i, i.op[1], l);
+        unsigned char * at = place[l] = address(w, i, i.op[1], l);
+        global |= !is_shared(w, at);
         uint32_t old, x = get<uint32_t>(w, i.op[2], l);
         memcpy(&old, at, 4);
         x = max ? std::max(old, x) : old + x;
         memcpy(at, &x, 4);
         put(w, i.op[0], l, old);
     }
+    count_request(w, i, place, lanes, global, 4, w.b->write_bytes);
 }
 // at once: whether a kernel waits for its copies is the emulator's to find
 static void copy16(warp & w, const instr & i, uint32_t lanes) {
@@ -128,8 +132,9 @@ action action_of_memory(instr & i) {
         i.kind = has("param") ? MOVE : shared ? SHARED : has("local") ? ARITHMETIC : GLOBAL;
         return has("param") ? load_param : op == "ld" ? load : store;
     }
-    if (op == "atom" && shared) {
-        i.kind = SHARED;
+    if (op == "atom") {
+        i.kind = shared ? SHARED : GLOBAL;
+        i.width = 4;
         if (has("add")) return atomic<false>;
         return has("max") && i.word.back() == "u32" ? atomic<true> : nullptr;
     }
