@@ -69,7 +69,14 @@ ops        |softmax-state.cuh|mra_warp_max<4>(top)|mra_warp_max<2>(top)
 ops        |softmax-state.cuh|mra_warp_sum<4>(st.sum[r])|mra_warp_sum<2>(st.sum[r])
 ops        |softmax-state.cuh|if (row < n_rows && c < dv)|if (c < dv)
 attn       |columns.cu|__syncwarp(); // tile t is there|// tile t is there
+attn short |columns.cu|__syncwarp(); // the lists are not read any more, and|//
 attn       |columns.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
+attn       |columns.cu|sum = mra_warp_sum<4>(sum);|sum = mra_warp_sum<2>(sum);
+attn       |columns.cu|b.expanded[i] = y; b.pooled[y] = -INFINITY;|b.expanded[i] = y;
+attn       |columns.cu|b.logit[j] = -INFINITY; });|});
+attn       |columns.cu|(float) min(g, b.s.n_k - y*g)|(float) min(g, b.s.n_k + y)
+attn       |columns.cu|for (int r = 1; r < rows; r++) sum|for (int r = 2; r < rows; r++) sum
+attn       |columns.cu|key < b.s.n_k ? sum : -INFINITY|sum
 attn       |tile.cuh|half k[N][tile_row<D>::LD];|half k[N][tile_row<D>::LD - 8];
 attn       |tile.cuh|PART == 8 ? lane / PART : lane % AT_ONCE|lane / PART
 attn       |softmax-state.cuh|t%2 < n ?|t%2 <= n ?

@@ -1,5 +1,5 @@
 // The pack node on the device: K and V in F16 where they are not already, and for the columns frame, per block of g
-// keys, channel maxima, minima and means of the keys (as two parts of F16) and means of the values.
+// keys, channel minima, maxima and means of the keys and means of the values.
 #include "cuda.h"
 #include "sequence.cuh"
 
@@ -41,11 +41,12 @@ MRA_DEVICE float4 max4(float4 a, float4 b) {
     return make_float4(fmaxf(a.x, b.x), fmaxf(a.y, b.y), fmaxf(a.z, b.z), fmaxf(a.w, b.w));
 }
 MRA_DEVICE float4 add4(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
-MRA_DEVICE void store_halves(half * at, float4 x) {
-    *(uint2 *) at = make_uint2(mra_pack_half2(x.x, x.y), mra_pack_half2(x.z, x.w));
+MRA_DEVICE void store_column(float * at, float4 x) {
+    at[0] = x.x;
+    at[MRA_DEVICE_PANEL] = x.y;
+    at[2 * MRA_DEVICE_PANEL] = x.z;
+    at[3 * MRA_DEVICE_PANEL] = x.w;
 }
-// what is lost of x in F16
-MRA_DEVICE float rest_of(float x) { return x - __half2float(__float2half_rn(x)); }
 
 // A warp has 16 channels, of K or of V, of 8 key blocks: lane l channels 4*(l/8).. of block l%8, so that both what it
 // reads and what it writes are whole sectors.
@@ -78,12 +79,15 @@ __global__ void __launch_bounds__(STAT_WARPS * MRA_WARP, 8) pack_stat(const stru
     sum = make_float4(sum.x / n, sum.y / n, sum.z / n, sum.w / n);
     const int64_t b = first_block(a, s, is) + y;
     if (of_k) {
-        half * stat = (half *) (a.mem + a.pack.k_stat) + (head * a.pack.n_b + b) * MRA_DEVICE_STATS * d + c;
-        store_halves(stat, hi);
-        store_halves(stat + d, lo);
-        store_halves(stat + 2 * d, sum);
-        store_halves(stat + 3 * d, make_float4(rest_of(sum.x), rest_of(sum.y), rest_of(sum.z), rest_of(sum.w)));
-    } else store_halves((half *) (a.mem + a.pack.v_mean) + (head * a.pack.n_b + b) * dv + c, sum);
+        float * stat = (float *) (a.mem + a.pack.k_stat) +
+            (head * a.pack.n_b + b / MRA_DEVICE_PANEL * MRA_DEVICE_PANEL) * 3 * d + c * MRA_DEVICE_PANEL +
+            b % MRA_DEVICE_PANEL;
+        store_column(stat, lo);
+        store_column(stat + d * MRA_DEVICE_PANEL, hi);
+        store_column(stat + 2 * d * MRA_DEVICE_PANEL, sum);
+    } else {
+        *(float4 *) ((float *) (a.mem + a.pack.v_mean) + (head * a.pack.n_b + b) * dv + c) = sum;
+    }
 }
 
 static struct half_rows rows_of(const struct mra_tensor * x, bool copies, char * copy) {

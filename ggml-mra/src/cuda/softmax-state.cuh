@@ -104,9 +104,13 @@ MRA_DEVICE void tile_scores(float (&s)[N / 8][4], const query_rows<D> & q, const
     }
 }
 
-// Goes on with N keys of these scores in powers of 2. v: the rows of a tile
-template <int D, int N> MRA_DEVICE void state_add(softmax_state<D> & st, float (&s)[N / 8][4], const half * v) {
+// Goes on with N keys, of which the first n count. k, v: the rows of a tile; scale: times log2(e)
+template <int D, int N>
+MRA_DEVICE void state_attend(
+    softmax_state<D> & st, const query_rows<D> & q, const half * k, const half * v, int n, float scale) {
     const int lane = threadIdx.x % MRA_WARP, LD = tile_row<D>::LD;
+    float s[N / 8][4];
+    tile_scores<D, N>(s, q, k, n, scale);
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         float top = -INFINITY;
@@ -143,15 +147,6 @@ template <int D, int N> MRA_DEVICE void state_add(softmax_state<D> & st, float (
             mra_mma_16x8x16(st.o[2 * i + 1], p, b1);
         }
     }
-}
-
-// Goes on with N keys, of which the first n count. k, v: the rows of a tile; scale: times log2(e)
-template <int D, int N>
-MRA_DEVICE void state_attend(
-    softmax_state<D> & st, const query_rows<D> & q, const half * k, const half * v, int n, float scale) {
-    float s[N / 8][4];
-    tile_scores<D, N>(s, q, k, n, scale);
-    state_add<D, N>(st, s, v);
 }
 
 // o/sum -> rows row(0), ... of out: the first n_valid of n_rows (at most 16), 0 in the others. nb: bytes from row to
