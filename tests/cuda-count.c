@@ -7,12 +7,12 @@
 enum { D = 64, N_HEAD = 12 };
 
 static const char usage[] =
-    "usage: cuda-count [-v] [-n N] PTX...\n"
+    "usage: cuda-count [-v] PTX...\n"
     "Runs exact, columns, sorted and MRA-2 attention of one head of 64 through the PTX of the kernels, and prints what "
     "a "
     "warp\n"
     "executes per query and head, with the least time that would take. PTX: what nvcc -ptx -arch=compute_80 made of\n"
-    "ggml-mra/src/cuda/*.cu. -v: each kernel, too. -n: N tokens only.\n";
+    "ggml-mra/src/cuda/*.cu. -v: each kernel, too.\n";
 
 // What a device does at most. L2: RTX 3090 as often measured, A100 as its white paper says.
 static const struct device {
@@ -33,19 +33,9 @@ static const struct count_case {
     double most, most_kbyte; // warp instructions, KB of global memory; more is a failure
 } cases[] = {
     { "exact", 1, 4096, 16, 3200, 18 },
-    { "columns", 1.0f / 8, 4096, 4, 1500, 15 },
-    { "columns", 1.0f / 32, 4096, 4, 970, 8.5 },
-    { "sorted", 1.0f / 8, 4096, 4, 3300, 19 },
-    { "sorted", 1.0f / 32, 4096, 4, 3050, 17 },
-    { "mra2", 1.0f / 8, 4096, 1, 1000, 9 },
-    { "mra2", 1.0f / 32, 4096, 1, 600, 5 },
-    { "exact", 1, 16384, 128, 13000, 70 },
-    { "columns", 1.0f / 8, 16384, 16, 27500, 240 },
-    { "columns", 1.0f / 32, 16384, 16, 7600, 90 },
-    { "sorted", 1.0f / 8, 16384, 16, 47000, 380 },
-    { "sorted", 1.0f / 32, 16384, 16, 13500, 160 },
-    { "mra2", 1.0f / 8, 16384, 32, 3000, 30 },
-    { "mra2", 1.0f / 32, 16384, 32, 1500, 12 },
+    { "columns", 1.0f / 8, 4096, 4, 7000, 65 },
+    { "sorted", 1.0f / 8, 4096, 4, 13000, 100 },
+    { "mra2", 1.0f / 8, 4096, 1, 780, 6 },
 };
 
 static struct ggml_tensor * attention(
@@ -121,13 +111,8 @@ static void count(const struct count_case * c, bool verbose) {
 }
 
 int main(int argc, char ** argv) {
-    bool verbose = false;
-    int i = 1, only = 0;
-    for (; i < argc && argv[i][0] == '-'; i++) {
-        if (strcmp(argv[i], "-v") == 0) verbose = true;
-        else if (strcmp(argv[i], "-n") == 0 && i + 1 < argc) only = atoi(argv[++i]);
-        else i = argc;
-    }
+    const bool verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
+    int i = 1 + verbose;
     if (i >= argc) {
         fputs(usage, stderr);
         return 2;
@@ -146,7 +131,6 @@ int main(int argc, char ** argv) {
         "global", "shfl", "branch", "rest", "move", "read", "write");
     for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]); d++) printf("  %-20s", devices[d].name);
     printf("\n");
-    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++)
-        if (!only || cases[c].n == only) count(&cases[c], verbose);
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) count(&cases[c], verbose);
     return n_failed > 0;
 }
