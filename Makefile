@@ -11,6 +11,7 @@
 # make test-python-adapters, test-python-reference    LangChain, LlamaIndex, Chroma; sentence-transformers (several GB)
 # make test-ray         embed_shards.py on a Ray cluster that loses a worker and a node (some hundred MB)
 # make bench-server     mra-server beside llama_cpp.server and sentence-transformers (several GB, long)
+# make test-cuda-build  the programs with ggml's CUDA backend, compiled for one architecture: they start without a GPU (tens of minutes; nvcc)
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
 # make fuzz [T=300]      every fuzz target in turn, T seconds in all (clang; tests/fuzz)
 # make test-asan         the tests with the address sanitizer; also test-ubsan, test-tsan (long)
@@ -101,6 +102,9 @@ test-ray: build
 bench-server: build
 	python3 docs/scripts/bench_server.py $(BUILD)
 
+test-cuda-build: build
+	cmake -DBUILD=$(abspath $(BUILD)) -DSOURCE=$(CURDIR) -DWHOLE=ON -DJOBS=$(JOBS) -P tests/cuda-configure.cmake
+
 test-newer-ggml: setup
 	.ci/newer-ggml
 
@@ -136,4 +140,4 @@ clean:
 
 .PHONY: all setup configure dependencies build programs test demo bench bench-peers eval figures mutants test-newer-ggml
 .PHONY: fuzz test-asan test-ubsan test-tsan soak sbom install uninstall clean
-.PHONY: bench-server test-wheel test-python-adapters test-python-reference test-ray
+.PHONY: test-cuda-build bench-server test-wheel test-python-adapters test-python-reference test-ray

@@ -29,5 +29,17 @@ set_target_properties(mra-harness-mutant test-cuda-mutant-ops test-cuda-mutant-a
 add_test(NAME cuda-mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mutants-cuda.sh ${PROJECT_SOURCE_DIR} ${CMAKE_BINARY_DIR} short)
 set_tests_properties(cuda-mutants PROPERTIES TIMEOUT 1800)
 
+# counts of warp instructions and bytes, with limits
+add_library(mra-harness-ptx STATIC harness.c cuda-target.c ../examples/common/npy.c)
+ggml_mra_target_options(mra-harness-ptx)
+target_compile_definitions(mra-harness-ptx PRIVATE MRA_TEST_CUDA)
+target_link_libraries(mra-harness-ptx PUBLIC ggml-mra mra-cuda-ptx)
+add_executable(mra-cuda-count cuda-count.c)
+ggml_mra_target_options(mra-cuda-count)
+set_target_properties(mra-cuda-count PROPERTIES LINKER_LANGUAGE CXX)
+target_link_libraries(mra-cuda-count PRIVATE mra-harness-ptx)
+add_test(NAME cuda-count COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda-count.sh ${PROJECT_SOURCE_DIR} ${CMAKE_BINARY_DIR})
+set_tests_properties(cuda-count PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+
 add_test(NAME cuda-gates COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/cuda-gates.sh ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_BINARY_DIR})
 set_tests_properties(cuda-gates PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)

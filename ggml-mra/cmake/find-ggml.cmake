@@ -97,6 +97,10 @@ if (NOT ggml_FOUND)
         set(GGML_NATIVE         ON  CACHE BOOL "") # this machine's instruction set
         set(GGML_LLAMAFILE      ON  CACHE BOOL "") # 2.4x on F32 and F16 products; off by default outside llama.cpp
         set(GGML_OPENMP         OFF CACHE BOOL "") # ggml's own thread pool: no run-time library to install
+        if (GGML_CUDA)
+            include(${CMAKE_CURRENT_LIST_DIR}/cuda-architectures.cmake)
+            set(GGML_CUDA_NO_VMM ON CACHE BOOL "") # the driver's library is not linked: programs start where there is none, and use the CPU
+        endif()
         # messages of a folder that is not ours are noise, except errors
         set(level "${CMAKE_MESSAGE_LOG_LEVEL}")
         set(CMAKE_MESSAGE_LOG_LEVEL WARNING)

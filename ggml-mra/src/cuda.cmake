@@ -1,11 +1,5 @@
 # The CUDA kernels, in ggml-mra. ggml's own CUDA backend is not needed to build: a device is found through ggml's registry at run time.
-find_package(CUDAToolkit 11.8 REQUIRED)
-if (NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
-    set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90) # 90: also as PTX, which later devices compile
-    if (CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
-        list(APPEND CMAKE_CUDA_ARCHITECTURES 100-real 120-real)
-    endif()
-endif()
+include(${CMAKE_CURRENT_LIST_DIR}/../cmake/cuda-architectures.cmake)
 enable_language(CUDA)
 message(STATUS "ggml-mra: CUDA ${CMAKE_CUDA_COMPILER_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
 
@@ -15,8 +9,13 @@ set_target_properties(mra-cuda PROPERTIES CUDA_STANDARD 17 CUDA_STANDARD_REQUIRE
 set_target_properties(ggml-mra PROPERTIES CUDA_ARCHITECTURES "${CMAKE_CUDA_ARCHITECTURES}") # it was made before the language
 target_compile_options(mra-cuda PRIVATE -Xcompiler=-Wall $<$<BOOL:${GGML_MRA_FATAL_WARNINGS}>:-Werror=all-warnings>)
 
-# the static runtime: programs start, and say what is missing, on a machine without CUDA
 target_sources(ggml-mra PRIVATE exec-cuda.c $<TARGET_OBJECTS:mra-cuda>)
 target_compile_definitions(ggml-mra PRIVATE GGML_MRA_CUDA)
 target_include_directories(ggml-mra PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-target_link_libraries(ggml-mra PUBLIC CUDA::cudart_static)
+# One CUDA runtime in a process: ggml's. Without ggml's CUDA backend the static one: programs start, and say what is missing, on a machine
+# without CUDA.
+if ((TARGET ggml-cuda OR TARGET ggml::ggml-cuda) AND NOT GGML_STATIC)
+    target_link_libraries(ggml-mra PUBLIC CUDA::cudart)
+else()
+    target_link_libraries(ggml-mra PUBLIC CUDA::cudart_static)
+endif()

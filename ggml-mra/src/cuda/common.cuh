@@ -28,8 +28,14 @@
 
 // int MRA_LAUNCH(kernel, grid, block, bytes of dynamic shared memory, stream, arguments...): 0 or an error code. A
 // kernel with commas in its template arguments goes in parentheses.
-#define MRA_LAUNCH(kernel, grid, block, smem, stream, ...) \
-    mra_launch(#kernel, kernel, grid, block, smem, stream, __VA_ARGS__)
+#if defined(MRA_PTX) // the host's part of a launch, whose device part an interpreter runs (tests/cuda-ptx)
+#    include "launch.h"
+#    define MRA_LAUNCH(kernel, grid, block, smem, stream, ...) \
+        ((void) (stream), ptx::launch_of<kernel>(kernel, grid, block, smem, __VA_ARGS__))
+#else
+#    define MRA_LAUNCH(kernel, grid, block, smem, stream, ...) \
+        mra_launch(#kernel, kernel, grid, block, smem, stream, __VA_ARGS__)
+#endif
 
 #if defined(__CUDACC__)
 template <class... P, class... A>

@@ -1,0 +1,136 @@
+// What warps of the attention kernels execute, counted by an interpreter of their PTX: per query and head, by kind, and
+// what a GPU needs at least for that. Counts, no measurement: no GPU takes part.
+#include "cuda-target.h"
+
+#include "count.h"
+
+enum { D = 64, N_HEAD = 12 };
+
+static const char usage[] =
+    "usage: cuda-count [-v] PTX...\n"
+    "Runs exact, columns, sorted and MRA-2 attention of one head of 64 through the PTX of the kernels, and prints what "
+    "a "
+    "warp\n"
+    "executes per query and head, with the least time that would take. PTX: what nvcc -ptx -arch=compute_80 made of\n"
+    "ggml-mra/src/cuda/*.cu. -v: each kernel, too.\n";
+
+// What a device does at most. L2: RTX 3090 as often measured, A100 as its white paper says.
+static const struct device {
+    const char * name;
+    double tensor; // products and sums in F16 with F32 sums, per second
+    double issue;  // warp instructions per second: multiprocessors x 4 x clock
+    double l2;     // bytes per second
+} devices[] = {
+    { "RTX 3090", 71e12, 82 * 4 * 1.695e9, 2.0e12 },
+    { "A100", 312e12, 108 * 4 * 1.41e9, 5120 * 1.41e9 },
+};
+
+static const struct count_case {
+    const char * frame;
+    float budget;
+    int n;
+    int every;               // of the blocks of the attention kernel, one in so many runs
+    double most, most_kbyte; // warp instructions, KB of global memory; more is a failure
+} cases[] = {
+    { "exact", 1, 4096, 16, 3200, 18 },
+    { "columns", 1.0f / 8, 4096, 4, 7000, 65 },
+    { "sorted", 1.0f / 8, 4096, 4, 13000, 100 },
+    { "mra2", 1.0f / 8, 4096, 1, 780, 6 },
+};
+
+static struct ggml_tensor * attention(
+    struct graph * g, const struct count_case * c, const float * q, const float * k, const float * v) {
+    struct mra_attn_params p = mra_attn_params_default();
+    struct mra_error err = { 0 };
+    p.budget = c->budget;
+    if (mra_attn_params_parse(&p, c->frame, &err) != MRA_OK) return NULL;
+    struct ggml_tensor * o = ggml_mra_attn(g->ctx, graph_heads(g, GGML_TYPE_F32, D, c->n, 1, 1, q, 0),
+        graph_heads(g, GGML_TYPE_F16, D, c->n, 1, 1, k, 0), graph_heads(g, GGML_TYPE_F16, D, c->n, 1, 1, v, 0), NULL,
+        &p, &err);
+    CHECK(o, "%s: %s", c->frame, err.msg);
+    return o;
+}
+
+// the interpreter's result is the reference's
+static void check_result(const char * frame, float budget) {
+    const struct count_case c = { frame, budget, 517, 1, 0, 0 };
+    float *x[3], *out[2];
+    for (int i = 0; i < 3; i++) x[i] = data_new(DATA_GRID, c.n, D, i + 1);
+    for (int i = 0; i < 2; i++) {
+        struct graph g = graph_new();
+        mra_kernels_set(i ? &mra_kernels_cuda : kernels_with_order(&mra_kernels_ref, &mra_kernels_cuda));
+        out[i] = graph_run(&g, attention(&g, &c, x[0], x[1], x[2]), 1);
+        graph_free(&g);
+    }
+    const double e = max_error(out[1], out[0], (int64_t) c.n * D);
+    CHECK(e <= 2e-3, "%s %g: the PTX's result differs from the reference by %.2e", frame, (double) budget, e);
+    for (int i = 0; i < 3; i++) free(x[i]);
+    for (int i = 0; i < 2; i++) free(out[i]);
+}
+
+static double all_of(const struct ptx_count * c) {
+    return c->mma + c->ldmatrix + c->shared + c->global + c->exchange + c->branch + c->rest + c->move;
+}
+static void add(struct ptx_count * sum, const struct ptx_count * c) {
+    double *to = &sum->mma, *end = &sum->write + 1;
+    for (const double * from = &c->mma; to < end; to++, from++) *to += *from;
+}
+static void print_row(const char * name, const char * w, int n, const struct ptx_count * c, double per) {
+    printf("%-26s %5s %6d %7.0f %6.1f %6.1f %6.1f %6.1f %6.1f %6.1f %7.0f %6.0f %6.2f %6.2f", name, w, n,
+        all_of(c) * per, c->mma * per, c->ldmatrix * per, c->shared * per, c->global * per, c->exchange * per,
+        c->branch * per, c->rest * per, c->move * per, c->read * per / 1024, c->write * per / 1024);
+}
+
+static void count(const struct count_case * c, bool verbose) {
+    struct graph g = graph_new();
+    float * x[3];
+    char w[16];
+    snprintf(w, sizeof(w), c->budget < 1 ? "1/%.0f" : "%.0f", (double) (c->budget < 1 ? 1 / c->budget : 1));
+    for (int i = 0; i < 3; i++) x[i] = data_new(DATA_WALK, c->n, D, i + 1);
+    ptx_clear();
+    ptx_run_every(c->every);
+    mra_kernels_set(&mra_kernels_cuda);
+    free(graph_run(&g, attention(&g, c, x[0], x[1], x[2]), 1));
+    graph_free(&g);
+    for (int i = 0; i < 3; i++) free(x[i]);
+    struct ptx_count sum = { 0 }, one;
+    for (int i = 0; ptx_get(i, &one); i++) {
+        add(&sum, &one);
+        if (!verbose) continue;
+        print_row(one.kernel, "", c->n, &one, 1.0 / c->n);
+        printf("  %d launches\n", one.launches);
+    }
+    print_row(c->frame, w, c->n, &sum, 1.0 / c->n);
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+        printf("  %6.3f %6.3f %6.3f", sum.mma * N_HEAD * 4096 / devices[i].tensor * 1e3,
+            all_of(&sum) * N_HEAD / devices[i].issue * 1e3, (sum.read + sum.write) * N_HEAD / devices[i].l2 * 1e3);
+    printf("\n");
+    const double n = all_of(&sum) / c->n, kbyte = (sum.read + sum.write) / c->n / 1024;
+    CHECK(n <= c->most, "%s %s, n = %d: %.0f warp instructions, not at most %.0f", c->frame, w, c->n, n, c->most);
+    CHECK(kbyte <= c->most_kbyte, "%s %s, n = %d: %.1f KB, not at most %.1f", c->frame, w, c->n, kbyte, c->most_kbyte);
+}
+
+int main(int argc, char ** argv) {
+    const bool verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
+    int i = 1 + verbose;
+    if (i >= argc) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    for (; i < argc; i++) ptx_load(argv[i]);
+    check_result("exact", 1);
+    check_result("columns", .125f);
+    check_result("sorted", .125f);
+    check_result("mra2", .25f);
+    printf(
+        "warp instructions and KB of global memory per query and head of %d; then for %d heads the least milliseconds "
+        "by tensor cores, issue, L2\n",
+        D, N_HEAD);
+    printf("%-26s %5s %6s %7s %6s %6s %6s %6s %6s %6s %7s %6s %6s %6s", "", "w", "n", "all", "mma", "ldmat", "shared",
+        "global", "shfl", "branch", "rest", "move", "read", "write");
+    for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]); d++) printf("  %-20s", devices[d].name);
+    printf("\n");
+    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) count(&cases[c], verbose);
+    return n_failed > 0;
+}
