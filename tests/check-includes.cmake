@@ -39,7 +39,7 @@ endfunction()
 set(std "(assert|cpuid|ctype|errno|fcntl|float|getopt|immintrin|arm_neon|inttypes|limits|locale|math|poll|pthread|sched|signal|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|unistd|sys/[a-z]+)\\.h")
 set(ggml "ggml(-alloc|-backend|-cpu)?\\.h|gguf\\.h")
 set(public "ggml-mra(-backend)?\\.h|mra-(error|encoder|tokenizer)\\.h")
-set(cuda_sdk "cuda_(fp16|runtime|runtime_api)\\.h|cuda-host\\.h")
+set(cuda_sdk "cuda_(fp16|runtime|runtime_api)\\.h|(cuda-host|launch)\\.h")
 
 # from the bottom up: numbers, cells, kernels; what a node carries, what a device keeps; nodes, checks, the pack, operators
 check_src(plan.h        "none")
@@ -91,6 +91,7 @@ set(private "kernels\\.h|(\\.\\./ggml-mra/src/)(kernels|node|node-params|device-
 set(cpp "algorithm|cfloat|cmath|cstdarg|cstddef|cstdint|cstdio|cstdlib|cstring|map|string|tuple|vector")
 check(tests "${std}|cjson/cJSON\\.h|${ggml}|${public}|${private}|ggml-backend-impl\\.h|cuda_runtime_api\\.h|\\.\\./examples/common/[a-z0-9-]+\\.h|cuda-host/host\\.h|[a-z0-9-]+\\.h")
 check(tests/cuda-host "${std}|${cpp}|[a-z0-9-]+\\.h")
+check(tests/cuda-ptx "${std}|${cpp}|cxxabi\\.h|fstream|functional|limits|memory|sstream|\\.\\./cuda-host/emu\\.h|[a-z0-9-]+\\.h")
 check(tests/fuzz "${std}|dirent\\.h|${ggml}|${public}|common/(input|json|npy)\\.h|(fuzz|gguf-input)\\.h")
 check(tests/outside "${std}|${ggml}|${public}")
 
