@@ -79,13 +79,19 @@ struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t 
                 const float * row = x + ((b * n_head + h) * n + t) * d;
                 char * dst = buf +
                     es * d *
-                        (layout ? (b * n + t) * n_head * wide + (wide == 3 ? n_head : 0) + h
-                                : (b * n_head + h) * n + t);
+                        (layout % 3 ? (b * n + t) * n_head * wide + (wide == 3 ? n_head : 0) + h
+                                    : (b * n_head + h) * n + t);
                 if (type == GGML_TYPE_F16) ggml_fp32_to_fp16_row(row, (ggml_fp16_t *) dst, d);
                 else memcpy(dst, row, d * es);
             }
     struct ggml_tensor * t;
-    if (layout == 0) t = graph_input(g, type, d, n, n_head, n_batch, buf);
+    if (layout == 3) {
+        char * moved = calloc((size_t) (d * n * n_head * n_batch + 4), es);
+        memcpy(moved + 4 * es, buf, es * d * n * n_head * n_batch);
+        t = graph_input(g, type, d * n * n_head * n_batch + 4, 1, 1, 1, moved);
+        t = ggml_view_4d(g->ctx, t, d, n, n_head, n_batch, es * d, es * d * n, es * d * n * n_head, 4 * es);
+        free(moved);
+    } else if (layout == 0) t = graph_input(g, type, d, n, n_head, n_batch, buf);
     else {
         t = graph_input(g, type, d, n_head * wide, n, n_batch, buf);
         if (wide == 3)

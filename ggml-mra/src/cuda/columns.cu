@@ -90,7 +90,7 @@ template <sign S> MRA_DEVICE uint32_t with_sign(uint32_t x, uint32_t of) {
 template <int D, sign S, bool LO>
 MRA_DEVICE void add_products(float (&s)[4][4], const struct group & b, const char * const (&row)[4], int d) {
     const int lane = threadIdx.x % MRA_WARP;
-#pragma unroll
+#pragma unroll(D <= 64 ? parts<D>::N32 : 1) // there are too few registers for more
     for (int p = 0; p < parts<D>::N32; p++) {
         uint32_t q[2 * (1 + LO)][4];
 #pragma unroll
@@ -345,7 +345,7 @@ template <int D> MRA_DEVICE void join_states(const struct group & b, softmax_sta
     for (int half = 0; half < 2; half++) {
         float top = -INFINITY;
         for (int w = 0; w < n_warp; w++) top = fmaxf(top, part[w * ROWS + row_of_lane(half)]);
-        f[half] = top > -INFINITY ? exp2f(st.max[half] - top) : 0.0f;
+        f[half] = top > -INFINITY ? mra_exp2(st.max[half] - top) : 0.0f;
         st.sum[half] = mra_warp_sum<4>(st.sum[half]) * f[half];
         if (warp == 0 && lane % 4 == 0) c.max[row_of_lane(half)] = top;
     }
@@ -381,13 +381,14 @@ template <int D, bool SORTED> MRA_DEVICE void finish_row(const struct attn_args 
     };
     float top = b.choose.c->max[r];
     for (int i = left; i < n; i++) top = fmaxf(top, score(i));
-    const float base = top > -INFINITY ? top : 0.0f, corr = exp2f(b.choose.c->max[r] - base);
+    const float base = top > -INFINITY ? top : 0.0f, corr = mra_exp2(b.choose.c->max[r] - base);
     float sum = b.choose.c->sum[r] * corr;
-    for (int i = left; i < n; i++) sum += exp2f(score(i) - base);
+    for (int i = left; i < n; i++) sum += mra_exp2(score(i) - base);
     for (int c = lane; c < dv; c += MRA_WARP) {
         float o = b.coarse[r * D + c] * corr;
         for (int i = left; i < n; i++)
-            o += exp2f(score(i) - base) * __half2float(((const half *) (v + (size_t) open[i].column * a.vh.token))[c]);
+            o += mra_exp2(score(i) - base) *
+                __half2float(((const half *) (v + (size_t) open[i].column * a.vh.token))[c]);
         b.coarse[r * D + c] = o;
     }
     __syncwarp(); // all lanes have read what lane 0 writes
@@ -518,10 +519,10 @@ template <int D> MRA_DEVICE void place(struct group & b, const struct attn_args 
 }
 
 // thread blocks that a multiprocessor holds at least: sets how many registers there are
-constexpr int columns_blocks(int dim) { return dim <= 64 ? 3 : dim <= 96 ? 4 : dim == 128 ? 3 : 4; }
+constexpr int columns_blocks(int dim, bool sorted) { return dim <= 64 && !sorted ? 3 : 2; }
 
 template <int D, bool SORTED>
-__global__ void __launch_bounds__(mra_device_warps(D) * MRA_WARP, columns_blocks(D))
+__global__ void __launch_bounds__(mra_device_warps(D) * MRA_WARP, columns_blocks(D, SORTED))
     columns(const struct attn_args a, int n_x, int64_t n_item) {
     MRA_DYN_SHARED(char, shared);
     const int n_head = (int) a.q.ne[2], warp = threadIdx.x / MRA_WARP, n_warp = blockDim.x / MRA_WARP;

@@ -100,7 +100,8 @@ int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool col
     const struct mra_tensor * q, const struct mra_tensor * k, const struct mra_tensor * v,
     const struct mra_tensor * pack, const struct mra_tensor * lengths) {
     const bool f16 = k->type == MRA_TENSOR_F16,
-               copies = !mra_device_in_place(f16, k->nb) || !mra_device_in_place(f16, v->nb);
+               copies = !mra_device_in_place(f16, k->nb) || !mra_device_in_place(f16, v->nb) ||
+        ((uintptr_t) k->data | (uintptr_t) v->data) % 16;
     memset(a, 0, sizeof(*a));
     if (q) a->q = *q;
     if (dst) a->dst = *dst;
@@ -116,7 +117,7 @@ int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool col
     a->kh = rows_of(k, copies, a->mem + a->pack.k);
     a->vh = rows_of(v, copies, a->mem + a->pack.v);
     if (a->pack.bytes > (size_t) pack->ne[0]) return MRA_CUDA_UNSUPPORTED;
-    if ((uintptr_t) a->kh.data % 16 || (uintptr_t) a->vh.data % 16) return MRA_CUDA_UNSUPPORTED; // F16 at an odd place
+    if ((uintptr_t) a->kh.data % 16 || (uintptr_t) a->vh.data % 16) return MRA_CUDA_UNSUPPORTED;
     return MRA_CUDA_OK;
 }
 

@@ -100,7 +100,13 @@ MRA_DEVICE void tile_scores(float (&s)[N / 8][4], const query_rows<D> & q, const
 #pragma unroll
     for (int j = 0; j < N / 8; j++) {
 #pragma unroll
-        for (int t = 0; t < 4; t++) s[j][t] = j * 8 + lane % 4 * 2 + t % 2 < n ? s[j][t] * scale : -INFINITY;
+        for (int t = 0; t < 4; t++) s[j][t] *= scale;
+    }
+    if (n >= N) return; // all tiles but the last
+#pragma unroll
+    for (int j = 0; j < N / 8; j++) {
+#pragma unroll
+        for (int t = 0; t < 4; t++) s[j][t] = j * 8 + lane % 4 * 2 + t % 2 < n ? s[j][t] : -INFINITY;
     }
 }
 
@@ -114,12 +120,12 @@ template <int D, int N> MRA_DEVICE void state_add(softmax_state<D> & st, float (
         for (int j = 0; j < N / 8; j++) top = fmaxf(top, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
         top = mra_warp_max<4>(top);
         top = fmaxf(st.max[r], top);
-        const float base = top > -INFINITY ? top : 0.0f, corr = exp2f(st.max[r] - base);
+        const float base = top > -INFINITY ? top : 0.0f, corr = mra_exp2(st.max[r] - base);
         float sum = 0.0f;
 #pragma unroll
         for (int j = 0; j < N / 8; j++) {
-            s[j][2 * r] = exp2f(s[j][2 * r] - base);
-            s[j][2 * r + 1] = exp2f(s[j][2 * r + 1] - base);
+            s[j][2 * r] = mra_exp2(s[j][2 * r] - base);
+            s[j][2 * r + 1] = mra_exp2(s[j][2 * r + 1] - base);
             sum += s[j][2 * r] + s[j][2 * r + 1];
         }
         st.max[r] = top;
