@@ -25,7 +25,7 @@ elseif (CMAKE_C_COMPILER_ID STREQUAL GNU AND NOT GGML_MRA_SANITIZE AND CMAKE_SYS
         get_target_property(folder ${target} SOURCE_DIR)
         get_target_property(files ${target} SOURCES)
         foreach(file ${files})
-            if (NOT file MATCHES "cpu/isa-|^backend")
+            if (NOT file MATCHES "cpu/isa-|^backend|^exec-cuda|TARGET_OBJECTS") # devices stay as they are built
                 target_sources(mra-sanitized PRIVATE ${folder}/${file})
             endif()
         endforeach()
