@@ -183,6 +183,17 @@ double max_error(const float * a, const float * b, int64_t n) {
     return e / m;
 }
 
+double max_difference(const float * a, const float * b, int64_t n) {
+    double e = 0, m = 1e-30;
+    for (int64_t i = 0; i < n; i++) {
+        if (isnan(a[i]) != isnan(b[i])) return INFINITY;
+        if (isnan(a[i])) continue;
+        m = fmax(m, fabs(b[i]));
+        e = fmax(e, fabs((double) a[i] - b[i]));
+    }
+    return e / m;
+}
+
 void check_failed(void) {
     if (getenv("MRA_FAIL_FAST")) exit(1);
 }

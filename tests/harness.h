@@ -61,6 +61,8 @@ void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads);
 
 // max |a - b| / max(1, max |b|); infinite for NaN or Inf in a
 double max_error(const float * a, const float * b, int64_t n);
+// of rows that both have (no NaN), the largest difference relative to the largest |b|; infinite if only one has a row
+double max_difference(const float * a, const float * b, int64_t n);
 
 extern int n_checks, n_failed;
 // counts; prints the line on failure. what: printf arguments

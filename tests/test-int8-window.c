@@ -95,24 +95,12 @@ static float * run_floats(const struct window_case * c) {
     return out;
 }
 
-// infinite where only one is a number; relative to the largest
-static double difference(const float * a, const float * b, int64_t n) {
-    double e = 0, m = 1e-30;
-    for (int64_t i = 0; i < n; i++) {
-        if (isnan(a[i]) != isnan(b[i])) return INFINITY;
-        if (isnan(a[i])) continue;
-        m = fmax(m, fabs(b[i]));
-        e = fmax(e, fabs((double) a[i] - b[i]));
-    }
-    return e / m;
-}
-
 static void test_case(const struct mra_kernels * k, const struct window_case * c) {
     const int64_t n = (int64_t) c->n * c->dv;
     int left, n_left;
     float *got = run(k, &k->int8, c, false, &left), *ref = run(k, mra_int8_reference(&k->int8), c, false, &left),
           *rows = run(k, &k->int8, c, true, &n_left), *floats = run_floats(c);
-    const double e = difference(got, ref, n), off = difference(rows, floats, n);
+    const double e = max_difference(got, ref, n), off = max_difference(rows, floats, n);
     CHECK(e <= 1e-5, "%s n=%d d=%d window %d: differs from the reference by %.1e", k->name, c->n, c->d, c->window, e);
     CHECK(off <= .02, "%s n=%d d=%d window %d: error %.4f", k->name, c->n, c->d, c->window, off);
     CHECK(n_left == c->left, "%s n=%d window %d: %d rows left to floats", k->name, c->n, c->window, n_left);

@@ -251,18 +251,6 @@ static float * run_float(const struct mra_kernels * k, struct mra_attn_head * a)
     return result(a);
 }
 
-// largest difference of rows that both have, relative to the largest value; infinite if only one has a row
-static double difference(const float * a, const float * b, int64_t n) {
-    double e = 0, m = 1e-30;
-    for (int64_t i = 0; i < n; i++) {
-        if (isnan(a[i]) != isnan(b[i])) return INFINITY;
-        if (isnan(a[i])) continue;
-        m = fmax(m, fabs(b[i]));
-        e = fmax(e, fabs((double) a[i] - b[i]));
-    }
-    return e / m;
-}
-
 // relative error where the exact result is a number; infinite where only one of them is
 static double error_of(const float * a, const float * exact, int64_t n) {
     double e2 = 0, r2 = 0;
@@ -281,7 +269,7 @@ static void test_case(const struct mra_kernels * k, const struct int8_case * c) 
     float *ref = run_integers(mra_int8_reference(&k->int8), &h.a, NULL, 0, NULL, 512),
           *a = run_integers(&k->int8, &h.a, NULL, 0, NULL, 512), *b = run_integers(&k->int8, &h.a, NULL, 0, NULL, 64);
     const char * name = kind_names[c->kind];
-    const double e = difference(a, ref, n);
+    const double e = max_difference(a, ref, n);
     CHECK(e <= 1e-5, "%s %s n=%d d=%d: differs from the reference by %.1e", k->name, name, c->n_k, c->d, e);
     CHECK(memcmp(a, b, sizeof(float) * n) == 0, "%s %s n=%d: packed in parts gives other bits", k->name, name, c->n_k);
     int left;
@@ -320,7 +308,7 @@ static void test_list(const struct mra_kernels * k, int n_k, int d, int dv, int 
     const float * from = with_state ? state : NULL;
     float *ref = run_integers(mra_int8_reference(&k->int8), &h.a, idx, n, from, 512),
           *a = run_integers(&k->int8, &h.a, idx, n, from, 512), *exact = run_exact(&h.a, idx, n, from);
-    const double e = difference(a, ref, 48 * dv), off = error_of(a, exact, 48 * dv);
+    const double e = max_difference(a, ref, 48 * dv), off = error_of(a, exact, 48 * dv);
     CHECK(e <= 1e-5, "%s: %d of %d keys, d=%d: differs from the reference by %.1e", k->name, m, n_k, d, e);
     CHECK(off <= int8_tolerance(k, 0.025), "%s: %d of %d keys, d=%d: error %.5f", k->name, m, n_k, d, off);
     free(idx);
@@ -336,7 +324,7 @@ static void test_plain(const struct mra_kernels * tiles, const struct mra_kernel
     float *a = run_integers(&tiles->int8, &h.a, NULL, 0, NULL, 512),
           *b = run_integers(&plain->int8, &h.a, NULL, 0, NULL, 512);
     CHECK(memcmp(a, b, sizeof(float) * c->n_q * c->dv) == 0, "%s n=%d d=%d: tiles in plain C differ by %.1e",
-        kind_names[c->kind], c->n_k, c->d, difference(b, a, (int64_t) c->n_q * c->dv));
+        kind_names[c->kind], c->n_k, c->d, max_difference(b, a, (int64_t) c->n_q * c->dv));
     free(a);
     free(b);
     head_free(&h);
@@ -354,7 +342,7 @@ static void test_golden(const struct mra_kernels * k, const struct npy * qkv) {
         float *ref = run_integers(mra_int8_reference(&k->int8), &h.a, NULL, 0, NULL, 512),
               *a = run_integers(&k->int8, &h.a, NULL, 0, NULL, 512), *rows = run_rows(k, &h.a, &left),
               *exact = run_exact(&h.a, NULL, 0, NULL);
-        const double e = difference(a, ref, N * D), off = error_of(rows, exact, N * D);
+        const double e = max_difference(a, ref, N * D), off = error_of(rows, exact, N * D);
         memcpy(all[0] + head * N * D, rows, sizeof(float) * N * D);
         memcpy(all[1] + head * N * D, exact, sizeof(float) * N * D);
         CHECK(e <= 1e-5, "%s golden head %d: differs from the reference by %.1e", k->name, head, e);
