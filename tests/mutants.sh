@@ -3,8 +3,8 @@
 # A mutant that survives means a test that cannot fail. Opt-in (make mutants); ctest looks whether every line fits.
 # usage: mutants.sh SOURCE BUILD [WORD]   BUILD: a configured build folder, only its ggml is reused; WORD: only lines that have it
 #        mutants.sh SOURCE -              only whether every line fits
-# The list: see seeded-bugs.sh. Files are in ggml-mra/src, or encoder/... TEST: a program, or "kernels": test-kernels and
-# test-kernels-extreme on one level, compiled without the rest.
+# The list: see seeded-bugs.sh. Files are in ggml-mra/src, or encoder/... TEST: a program, or "kernels": test-kernels,
+# test-kernels-extreme and test-kernels-extreme-attn on one level, compiled without the rest.
 set -u
 src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
 if [ "$2" != - ]; then
@@ -39,13 +39,13 @@ tables() { # levels that "kernels" never runs
 # "kernels": without ggml, so without cmake
 rest_build() { # objects besides those of the levels
     for f in "$work"/ggml-mra/src/ref/*.c "$work"/ggml-mra/src/cpu/dispatch.c "$work"/ggml-mra/src/cpu/int8.c \
-        "$work"/tests/test-kernels.c "$work"/tests/test-kernels-extreme.c; do
+        "$work"/tests/test-kernels*.c; do
         o=$kernels/$(basename "$(dirname "$f")")-$(basename "$f" .c).o
         [ "$o" -nt "$f" ] || cc -std=c11 -O1 -D_GNU_SOURCE -c "$f" -o "$o" || return 1
     done
 }
 kernels_link() { # OBJECT...: of the level v3
-    for t in test-kernels test-kernels-extreme; do
+    for t in test-kernels test-kernels-extreme test-kernels-extreme-attn; do
         cc -o "$kernels/$t" "$kernels/tests-$t.o" "$@" "$kernels"/ref-*.o "$kernels"/cpu-*.o "$kernels/base.o" "$kernels/tables.o" -lm || return 1
     done
 }
@@ -54,7 +54,7 @@ v3_build() { # unless nothing it is made of has changed
 }
 kernels_build() { rest_build && v3_build && kernels_link "$kernels/v3.o"; }
 kernels_test() {
-    for t in test-kernels test-kernels-extreme; do timeout 300 "$kernels/$t" v3 30 || return 1; done
+    for t in test-kernels test-kernels-extreme test-kernels-extreme-attn; do timeout 300 "$kernels/$t" v3 30 || return 1; done
 }
 
 # the rest by cmake, configured when first needed

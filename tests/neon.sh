@@ -9,7 +9,7 @@ for isa in neon base neon-dot; do
     march=armv8-a; [ $isa = neon-dot ] && march=armv8.2-a+dotprod
     $cc -march=$march -std=c11 -O3 -ffp-contract=fast -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -c "$src/cpu/isa-$isa.c" -o "$work/$isa.o"
 done
-for test in test-kernels test-kernels-extreme; do
+for test in test-kernels test-kernels-extreme test-kernels-extreme-attn; do
     $cc -std=c11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -static -o "$work/$test" "$1/tests/$test.c" "$src/cpu/dispatch.c" "$src/cpu/int8.c" "$src"/ref/*.c \
         "$work/neon.o" "$work/base.o" "$work/neon-dot.o" -lm
 done
@@ -17,3 +17,4 @@ command -v qemu-aarch64 >/dev/null || { echo "compiled; skipped: no qemu-aarch64
 qemu-aarch64 "$work/test-kernels" neon 30
 qemu-aarch64 "$work/test-kernels" neon-dot 30
 qemu-aarch64 "$work/test-kernels-extreme" neon 30
+qemu-aarch64 "$work/test-kernels-extreme-attn" neon 30
