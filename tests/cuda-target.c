@@ -17,7 +17,7 @@ static void count_findings(const char * what) {
     CHECK(n == 0, "%s: %u findings", what, n);
 }
 
-static bool compute_node(ggml_backend_t cpu, struct ggml_context * ctx, struct ggml_tensor * t) {
+static bool compute_node(ggml_backend_t cpu, struct ggml_tensor * t) {
     const struct mra_node p = mra_node_get(t);
     struct mra_tensor src[GGML_MAX_SRC], dst = mra_tensor_of(t);
     static const char * const src_name[GGML_MAX_SRC] = { "src 0", "src 1", "src 2", "src 3", "src 4", "src 5", "src 6",
@@ -36,10 +36,8 @@ static bool compute_node(ggml_backend_t cpu, struct ggml_context * ctx, struct g
         return code == 0;
     }
     n_on_cpu[p.kind]++;
-    struct ggml_cgraph * one = ggml_new_graph_custom(ctx, 1, false);
-    ggml_graph_add_node(one, t);
     mra_kernels_set(&mra_kernels_ref);
-    const bool ok = ggml_backend_graph_compute(cpu, one) == GGML_STATUS_SUCCESS;
+    const bool ok = node_compute(cpu, t);
     mra_kernels_set(&mra_kernels_cuda);
     return ok;
 }
@@ -48,11 +46,8 @@ bool cuda_target_compute(ggml_backend_t cpu, struct ggml_cgraph * cg, int n_thre
     static const enum mra_host_order order[] = { MRA_HOST_LOWEST, MRA_HOST_HIGHEST, MRA_HOST_RANDOM };
     mra_host_schedule(order[n_threads < 4 ? n_threads - 1 : 2], (uint64_t) n_threads);
     const int n = ggml_graph_n_nodes(cg);
-    struct ggml_context * ctx = ggml_init(
-        (struct ggml_init_params) { .mem_size = n * ggml_graph_overhead_custom(1, false), .no_alloc = true });
     bool ok = true;
-    for (int i = 0; i < n && ok; i++) ok = compute_node(cpu, ctx, ggml_graph_node(cg, i));
-    ggml_free(ctx);
+    for (int i = 0; i < n && ok; i++) ok = compute_node(cpu, ggml_graph_node(cg, i));
     return ok;
 }
 

@@ -6,6 +6,9 @@
 #ifdef MRA_TEST_DEVICE
 #    include "device-target.h"
 #endif
+#ifdef MRA_TEST_THREADS
+#    include "threads-target.h"
+#endif
 #ifdef MRA_TEST_WIDE
 extern const struct mra_kernels mra_kernels_wide;                               // isa-wide.c
 extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
@@ -106,6 +109,16 @@ static void hash_results(const struct ggml_tensor * t, const void * data) {
     for (size_t i = 0; i < ggml_nbytes(t); i++) results_hash = (results_hash ^ bytes[i]) * 0x100000001b3u;
 }
 
+bool node_compute(ggml_backend_t cpu, struct ggml_tensor * t) {
+    struct ggml_context * ctx = ggml_init(
+        (struct ggml_init_params) { .mem_size = ggml_graph_overhead_custom(1, false), .no_alloc = true });
+    struct ggml_cgraph * one = ggml_new_graph_custom(ctx, 1, false);
+    ggml_graph_add_node(one, t);
+    const bool ok = ggml_backend_graph_compute(cpu, one) == GGML_STATUS_SUCCESS;
+    ggml_free(ctx);
+    return ok;
+}
+
 static void * graph_compute(struct graph * g, struct ggml_tensor * flat, struct ggml_cgraph * cg, int n_threads) {
 #ifdef MRA_TEST_DEVICE
     if (mra_kernels_get() == &mra_kernels_cuda && device_target_takes(cg))
@@ -122,6 +135,8 @@ static void * graph_compute(struct graph * g, struct ggml_tensor * flat, struct 
         const bool ok = mra_kernels_get() == &mra_kernels_cuda
             ? cuda_target_compute(cpu, cg, n_threads)
             : ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS;
+#elif defined(MRA_TEST_THREADS)
+        const bool ok = threads_target_compute(cpu, cg, n_threads);
 #else
         const bool ok = ggml_backend_graph_compute(cpu, cg) == GGML_STATUS_SUCCESS;
 #endif

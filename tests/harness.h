@@ -56,6 +56,7 @@ struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t 
 
 // computes out with n_threads; its elements (contiguous, F32 or I32), malloc'ed; NULL if out is NULL
 void * graph_run(struct graph * g, struct ggml_tensor * out, int n_threads);
+bool node_compute(ggml_backend_t cpu, struct ggml_tensor * t); // one node, whose sources are computed
 
 // ---- verdicts ----
 

@@ -197,6 +197,9 @@ kernels     |ref/topk-blocks.c|left-- > 0|left > 0
 kernels     |ref/columns.c|if (m == -INFINITY) m = 0;|
 kernels     |ref/columns.c|blocks[y].taken = 1;|blocks[y].taken = 0;
 kernels     |ref/block-sparse-attn.c|return mra_ref_score(a->scale * mra_ref_dot(a->q, i, a->k, j, a->d));|return a->scale * mra_ref_dot(a->q, i, a->k, j, a->d);
+test-races-attn|op-pack.c|if (item++ % nth != ith) continue;|item++;
+test-races-attn|op-pack.c|return atomic_fetch_add_explicit((atomic_int *) j->mem, 1, memory_order_relaxed);|return (*(int *) j->mem)++;
+test-races-linear|op-linear.c|(s = atomic_fetch_add(counter, 1))|(s = (*(int *) counter)++)
 test-attn-levels|op-attn-levels.c|c->block_score[y] += top;|
 test-attn-levels|op-attn-levels.c|if (bias) s[j] += bias[j0 + j];|
 test-attn-levels|op-attn-levels.c|place_of(a, i) / H|i / H
