@@ -15,6 +15,7 @@
 # make test-newer-ggml  the same tests against ggml 0.25.3, with clang (long)
 # make fuzz [T=300]      every fuzz target in turn, T seconds in all (clang; tests/fuzz)
 # make test-asan         the tests with the address sanitizer; also test-ubsan, test-tsan (long)
+# make test-valgrind     the programs' tests with each program under valgrind (long)
 # make soak [N=20000]    N documents through mra-embed; memory and descriptors must stay flat (long)
 # make sbom              what is fetched, with versions, hashes and licences, as build/sbom.json (CycloneDX)
 # Compilers' output goes to build/*.log and is shown where it fails; V=1 shows all of it.
@@ -120,6 +121,8 @@ fuzz:
 
 test-asan test-ubsan test-tsan: setup
 	@tests/sanitize.sh $(@:test-%=%) $(JOBS)
+test-valgrind: setup
+	@tests/valgrind.sh $(JOBS)
 
 N ?= 20000
 soak: programs
@@ -136,8 +139,8 @@ uninstall:
 	@cmake -DMANIFEST=$(BUILD)/install_manifest.txt -DPREFIX=$(abspath $(PREFIX)) -P ggml-mra/cmake/uninstall.cmake
 
 clean:
-	rm -rf $(BUILD) build-newer-ggml build-fuzz build-asan build-ubsan build-tsan
+	rm -rf $(BUILD) build-newer-ggml build-fuzz build-asan build-ubsan build-tsan build-valgrind
 
 .PHONY: all setup configure dependencies build programs test demo bench bench-peers eval figures mutants test-newer-ggml
-.PHONY: fuzz test-asan test-ubsan test-tsan soak sbom install uninstall clean
+.PHONY: fuzz test-asan test-ubsan test-tsan test-valgrind soak sbom install uninstall clean
 .PHONY: test-cuda-build bench-server test-wheel test-python-adapters test-python-reference test-ray
