@@ -209,7 +209,7 @@ test-attn-levels|op-attn-levels.c|mra_named_key(c->block_score[y], mra_columns_n
 test-attn-error|op-attn-error.c|sums[MRA_ATTN_ERROR_R] += r;|sums[MRA_ATTN_ERROR_R] += e;
 test-head-plan|encoder/attention.c|if (e.high <= p->max_error|if (e.low / 4 <= p->max_error
 test-head-plan|encoder/head-plan.c|if (gguf_get_val_u64(f->gguf, id) != m->plan_model)|if (0)
-test-encoder-api|encoder/pass.c|(n > 1 ? 0 : (size_t) at) * e->nb[2]|0
+test-encoder-attention|encoder/pass.c|(n > 1 ? 0 : (size_t) at) * e->nb[2]|0
 test-encoder-attention|encoder/graph.c|+ of->at[c];|;
 test-encoder-attention|encoder/graph.c|x.seq = seqs[i];|x.seq = i;
 test-shares |op-pack.c|((const float *) shares->data)[head]|((const float *) shares->data)[0]
