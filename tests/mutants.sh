@@ -66,7 +66,7 @@ cmake_build() {
 build_test() { if [ "$1" = kernels ]; then kernels_build; else cmake_build "$1"; fi; }
 run_test() {
     if [ "$1" = kernels ]; then MRA_FAIL_FAST=1 kernels_test; else
-        MRA_FAIL_FAST=1 timeout 600 ctest --test-dir "$work/build" -R "^$1\$" --no-tests=error; fi
+        MRA_FAIL_FAST=1 timeout 1500 ctest --test-dir "$work/build" -R "^$1\$" --no-tests=error; fi
 }
 
 # A level takes 20 seconds to compile, most kernels less than one. So a bug in a kernel is put into the level v3 (and into v3-vnni, if it has

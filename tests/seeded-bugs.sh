@@ -8,8 +8,9 @@
 #   run_test TEST       runs it; fails where it found the bug. May set $why
 #   quick_test FILE TEST    optional: a cheaper way to find the bug, tried first; 0: not found
 # and variables: log (a file), only (lines that have this word), fit (1: only look whether every line fits).
-# PART=I/N in the environment: each N-th line from the I-th on, so that N processes can share a list.
-part=${PART:-1/1}; n_line=0
+# In the environment: PART=I/N: each N-th line from the I-th on, so that N processes can share a list; AFTER=N: goes on behind the first N lines of
+# its part, where a run was stopped.
+part=${PART:-1/1}; after=${AFTER:-0}; n_line=0; n_mine=0
 caught=0; not_caught=0; sound=" "; stale=0
 command -v perl >/dev/null || { echo "skipped: no perl"; exit 77; }
 # files that are put back are compiled again: a compiler cache has them
@@ -50,6 +51,7 @@ seeded_bugs() {
         case "$test" in '' | '#'*) continue ;; esac
         case "$test $files" in *"$only"*) ;; *) continue ;; esac
         n_line=$((n_line + 1)); [ $((n_line % ${part#*/})) = $((${part%/*} % ${part#*/})) ] || continue
+        n_mine=$((n_mine + 1)); [ $n_mine -gt "$after" ] || continue
         FROM=$(printf %s "$from" | sed 's/\\!/|/g'); TO=$(printf %s "$to" | sed 's/\\!/|/g'); WRITE=; export FROM TO WRITE
         test=${test%% *}
         file=$(seed $(places "$files")) || { says "DOES NOT FIT" "$files: $FROM"; continue; }
