@@ -395,8 +395,8 @@ studies() {
     sed 's/"ms":[^,]*//; s/"memory_mb":[^,]*//' a >a.same; sed 's/"ms":[^,]*//; s/"memory_mb":[^,]*//' b >b.same; expect "errors depend on the threads" cmp -s a.same b.same
     run 0 evaluate --files long.txt -n 64 --frame mra2 --budget 1/4 --by-head; says out "text layer  head"
     expect "heads of a layer with one error" awk 'NF == 6 && $1 == 64 { if ($3 " " $6 in e) bad = 1; e[$3 " " $6] = 1; n++ } END { exit bad || n < 4 }' out
-    words 9 | tr '\n' ' ' >mid.txt # reaches the first length only
-    run 0 evaluate --files mid.txt --files long.txt -n 48,64 --texts 1 --frame mra2 --budget 1/4 --json
+    words 6 | tr '\n' ' ' >mid.txt # has 45 tokens
+    run 0 evaluate --files mid.txt --files long.txt -n 40,64 --texts 1 --frame mra2 --budget 1/4 --json
     expect "more texts than --texts" [ "$(grep -c '"study":"error".*"texts":1}' out)" = 2 ]
     run 1 evaluate -f short.txt -n 64;                        says err "no text has 64 tokens, the longest has"; lines err 1; silent out
     run 1 evaluate --files long.txt -n 100000;                says err "positions"
