@@ -20,7 +20,7 @@ run_test() { # ops, attn or query-order; stops at the first failure
         attn) set -- attn 0 17000 ;;
         *) set -- query-order "$src/tests/golden/attn" ;;
     esac
-    MRA_FAIL_FAST=1 timeout 600 "$build/bin/test-cuda-mutant-$1" $2 ${3:-} && return 0
+    MRA_FAIL_FAST=1 timeout -k 10 600 "$build/bin/test-cuda-mutant-$1" $2 ${3:-} && return 0
     why=$(grep -m 1 '^cuda-host:' "$log" || grep -m 1 '^FAIL' "$log" || echo "the program died")
     why=$(echo "$why" | sed 's/^FAIL [^ ]* //; s/^cuda-host: /the checker: /')
     return 1

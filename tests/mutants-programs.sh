@@ -21,9 +21,9 @@ places() { for f in $1; do echo "$work/examples"/$f; done; }
 build_test() { cmake --build "$work/build" -j 2 --target $targets; }
 run_test() {
     case $1 in
-        server*)   timeout 200 python3 -B "$src/tests/test_$1.py" "$work/build/bin" -f ;;
+        server*)   timeout -k 10 200 python3 -B "$src/tests/test_$1.py" "$work/build/bin" -f ;;
         test-real) "$work/build/bin/test-real" ;;
-        *)         timeout 120 "$src/tests/test-programs.sh" "$1" "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check" ;;
+        *)         timeout -k 10 120 "$src/tests/test-programs.sh" "$1" "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check" ;;
     esac
 }
 

@@ -16,8 +16,8 @@ places() { for f in $1; do echo "$work"/*/*/"$f" "$work"/*/*/ggml_mra/"$f"; done
 build_test() { :; }
 run_test() {
     case $1 in
-        ScaleOut*) timeout 120 "$build/scale-out/bin/python" -B "$work/tests/test_scale_out.py" "$build/bin" "$1" ;;
-        *) PYTHONPATH=$work/ggml-mra/python MRA_PYTHON_LIBRARY=$build/ggml-mra/python/libmra-python.so timeout 120 \
+        ScaleOut*) timeout -k 10 120 "$build/scale-out/bin/python" -B "$work/tests/test_scale_out.py" "$build/bin" "$1" ;;
+        *) PYTHONPATH=$work/ggml-mra/python MRA_PYTHON_LIBRARY=$build/ggml-mra/python/libmra-python.so timeout -k 10 120 \
             "$build/python-package/bin/python" -B "$work/ggml-mra/python/tests/test_package.py" "$build/bin" "$1" ;;
     esac
 }

@@ -54,7 +54,7 @@ v3_build() { # unless nothing it is made of has changed
 }
 kernels_build() { rest_build && v3_build && kernels_link "$kernels/v3.o"; }
 kernels_test() {
-    for t in test-kernels test-kernels-extreme test-kernels-extreme-attn; do timeout 300 "$kernels/$t" v3 30 || return 1; done
+    for t in test-kernels test-kernels-extreme test-kernels-extreme-attn; do timeout -k 10 300 "$kernels/$t" v3 30 || return 1; done
 }
 
 # the rest by cmake, configured when first needed
@@ -66,7 +66,7 @@ cmake_build() {
 build_test() { if [ "$1" = kernels ]; then kernels_build; else cmake_build "$1"; fi; }
 run_test() {
     if [ "$1" = kernels ]; then MRA_FAIL_FAST=1 kernels_test; else
-        MRA_FAIL_FAST=1 timeout 1500 ctest --test-dir "$work/build" -R "^$1\$" --no-tests=error; fi
+        MRA_FAIL_FAST=1 timeout -k 10 1500 ctest --test-dir "$work/build" -R "^$1\$" --no-tests=error; fi
 }
 
 # A level takes 20 seconds to compile, most kernels less than one. So a bug in a kernel is put into the level v3 (and into v3-vnni, if it has
