@@ -314,7 +314,7 @@ test-model-errors|encoder/*.c|if (x < lo \!\! x > hi) {|if (x < lo) {
 test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
 test-model-errors|encoder/*.c|: !is_matrix_type(t->type))|: false)
-test-heads|encoder/*.c|if (mean) j->later = MRA_HEAD_CLASS;|if (mean \&\& 0) j->later = MRA_HEAD_CLASS;
+test-heads|encoder/*.c|if (mean) j->later = MRA_HEAD_CLASS;|if (0) j->later = MRA_HEAD_CLASS;
 test-heads|encoder/*.c|if (m->mlm_dense.w) x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));|
 test-families|encoder/*.c|.interleaved = true|.interleaved = false
 test-families|encoder/*.c|.max_bias = 8|.max_bias = 4
