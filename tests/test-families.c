@@ -104,7 +104,7 @@ static void test_family(const struct family * f) {
 // what llama.cpp's files say of a tokenizer leads to the tokens of our own
 static void test_splits(const char * dir, const char * name) {
     static const char * const texts[] = { "1234567 3.14", "I'LL don't we'Re", "  two  spaces,\ta tab\n\n\nlines \n x",
-        "(word) #tag", "na\xc3\xafve \xe4\xb8\xad\xe6\x96\x87" };
+        "(word) #tag", "na\xc3\xafve \xe4\xb8\xad\xe6\x96\x87", "nai\xcc\x88ve" };
     char path[2][1024];
     snprintf(path[0], sizeof(path[0]), "%s/%s.gguf", dir, name);
     snprintf(path[1], sizeof(path[1]), "%s/%s-llama-cpp.gguf", dir, name);
