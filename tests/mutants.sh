@@ -366,7 +366,7 @@ test-int8-window|cpu/int8-window.inc|(key <= last) & (key < v_set1_i(n_k))|(key 
 test-int8-window|cpu/int8-window.inc|vf max = v_set1(-1e30f);|vf max = v_load(s->block_max + n);
 test-int8-window|cpu/int8-window.inc|j0 >= i0 + MRA_INT8_ROWS - 1 - window|j0 >= i0 - window
 test-int8-window|cpu/int8-window.inc|i0 - first, window, D, DV|i0, window, D, DV
-test-int8-window|*.c *.h|a->n_k = i + n + window|a->n_k = i + 16 + window
+test-int8-window|cpu/int8.c|a->n_k = i + n + window|a->n_k = i + 16 + window
 test-int8-window|ref/int8.c|if (b == -INFINITY) continue;|
 test-layers |op-window-attn.c|&& p->max_bias == 0 &&|&&
 test-layers |op-window-attn.c|sqrtf(dot(q, q, a->d) * k->radius2)|0
