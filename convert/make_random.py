@@ -26,7 +26,8 @@ from safetensors.numpy import save_file
 
 from random_vocab import write_tokenizer
 
-FAMILIES = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "bert": "Bert", "mra": "Mra", "modernbert": "ModernBert"}
+FAMILIES = {"roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert", "bert": "Bert", "mra": "Mra", "modernbert": "ModernBert",
+            "jina-v2": "JinaBert"}
 HEADS = {"none": "Model", "mlm": "ForMaskedLM", "classifier": "ForSequenceClassification", "all": "ForSequenceClassification"}
 
 
@@ -55,6 +56,7 @@ SHAPES = {
     "roberta-base": Shape(12, 768, 12, 3072),
     "roberta-large": Shape(24, 1024, 16, 4096),
     "modernbert-base": Shape(22, 768, 12, 1152, vocab=50368, positions=8192, family="modernbert"),
+    "jina-v2-base": Shape(12, 768, 12, 3072, vocab=30528, positions=8192, family="jina-v2"),
 }
 
 
@@ -79,6 +81,8 @@ def config_json(s: Shape) -> dict:
         "max_position_embeddings": s.positions + (0 if s.family in ("bert", "mra") else 2),
     }
     config.update({"pad_token_id": 0} if s.family == "bert" else {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2})
+    if s.family == "jina-v2":
+        config.update(model_type="bert", position_embedding_type="alibi", feed_forward_type="geglu", max_position_embeddings=s.positions)
     if s.head in ("classifier", "all"):
         config["id2label"] = {str(i): f"class {i}" for i in range(s.labels)}
         config["label2id"] = {f"class {i}": i for i in range(s.labels)}
@@ -144,14 +148,15 @@ def make_weights(s: Shape) -> dict:
     if s.family == "modernbert":
         return modernbert_weights(s)
     w = Weights(s)
-    d = s.hidden
+    d, gated = s.hidden, s.family == "jina-v2"
     std = 0.02 * (768 / d) ** 0.5
     score_std = (2 / d) ** 0.5
     prefix = {"bert": "bert.", "mra": "mra."}.get(s.family, "roberta.") if s.head != "none" else ""
     offset = 0 if s.family == "bert" else 2
     emb = prefix + "embeddings."
     w.put(emb + "word_embeddings.weight", w.normal(s.vocab, d, std=0.1))
-    w.put(emb + "position_embeddings.weight", np.concatenate([np.zeros((offset, d)), 0.07 * w.smooth(s.positions, d)]))
+    if s.family != "jina-v2":
+        w.put(emb + "position_embeddings.weight", np.concatenate([np.zeros((offset, d)), 0.07 * w.smooth(s.positions, d)]))
     w.put(emb + "token_type_embeddings.weight", w.normal(2 if s.family == "bert" else 1, d, std=0.02))
     w.norm(emb + "LayerNorm")
     for i in range(s.layers):
@@ -161,9 +166,10 @@ def make_weights(s: Shape) -> dict:
         w.dense(layer + "attention.self.value", d, d, std)
         w.dense(layer + "attention.output.dense", d, d, std)
         w.norm(layer + "attention.output.LayerNorm")
-        w.dense(layer + "intermediate.dense", s.ff, d, 2 * std)
-        w.dense(layer + "output.dense", d, s.ff, 0.04 * (768 / s.ff) ** 0.5, centred=True)
-        w.norm(layer + "output.LayerNorm")
+        up, down, last = ("mlp.gated_layers", "mlp.wo", "mlp.layernorm") if gated else ("intermediate.dense", "output.dense", "output.LayerNorm")
+        w.dense(layer + up, 2 * s.ff if gated else s.ff, d, 2 * std, bias=not gated)
+        w.dense(layer + down, d, s.ff, 0.04 * (768 / s.ff) ** 0.5, centred=True)
+        w.norm(layer + last)
     _heads(w, prefix, std)
     return w.tensors
 
@@ -210,8 +216,8 @@ def main() -> int:
     shape = replace(SHAPES[args.shape], **{n: getattr(args, n) for n in names if getattr(args, n) is not None})
     if min(shape.layers, shape.hidden, shape.heads, shape.ff, shape.positions, shape.labels) < 1 or shape.hidden % shape.heads:
         p.error("sizes must be positive, and --hidden a multiple of --heads")
-    if shape.family == "modernbert" and shape.head != "none":
-        p.error("modernbert has no --head here")
+    if shape.family in ("modernbert", "jina-v2") and shape.head != "none":
+        p.error(f"{shape.family} has no --head here")
     try:
         make_model(args.folder, shape, args.merges, args.vocab_json)
     except (OSError, ValueError, KeyError) as e:

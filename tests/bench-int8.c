@@ -1,16 +1,17 @@
 // Time of exact attention in integers against floats, same rows, taking turns: 12 heads x 64, validated before timed;
-// then lists of keys. usage: bench-int8 N...   MRA_ISA and MRA_THREADS (2) as everywhere
+// the same within a window of 64; then lists of keys. usage: bench-int8 N...   MRA_ISA and MRA_THREADS (2) as
+// everywhere
 #include "harness.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
 
-enum { N_HEAD = 12, D = 64, MAX_THREADS = 16, PACK_KEYS = 512, TURNS = 400 };
+enum { N_HEAD = 12, D = 64, NEAR = 64, MAX_THREADS = 16, PACK_KEYS = 512, TURNS = 400 };
 
 static const struct mra_kernels * k;
-static int n, n_threads = 2;
-static float *x[3], *out; // [n][head][d]
+static int n, n_threads = 2, window; // window: -1: all keys
+static float *x[3], *out;            // [n][head][d]
 static char *pack[N_HEAD], *copy[N_HEAD], *scratch[MAX_THREADS];
 static double pack_time;
 
@@ -77,27 +78,36 @@ static void in_integers(int thread) {
         const struct mra_attn_head a = head(i / tasks);
         const struct mra_int8_pack p = mra_int8_pack_at(pack[i / tasks], D, D, n, k->int8.bytes, false);
         const int i0 = i % tasks * MRA_EXACT_ROWS, i1 = i0 + MRA_EXACT_ROWS < n ? i0 + MRA_EXACT_ROWS : n;
-        mra_int8_attn_rows(k, &a, &p, i0, i1, scratch[thread]);
+        if (window < 0) mra_int8_attn_rows(k, &a, &p, i0, i1, scratch[thread]);
+        else mra_int8_window_rows(k, &a, &p, i0, i1, window, scratch[thread]);
     }
 }
 static void in_floats(int thread) {
     const int tasks = (n + MRA_EXACT_ROWS - 1) / MRA_EXACT_ROWS;
-    for (int h = N_HEAD * thread / n_threads; h < N_HEAD * (thread + 1) / n_threads; h++) {
+    for (int h = N_HEAD * thread / n_threads; window < 0 && h < N_HEAD * (thread + 1) / n_threads; h++) {
         const struct mra_attn_head a = head(h);
         k->pack(&a, 0, n, true, false);
     }
     barrier();
     for (int i = N_HEAD * tasks * thread / n_threads; i < N_HEAD * tasks * (thread + 1) / n_threads; i++) {
-        const struct mra_attn_head a = head(i / tasks);
+        struct mra_attn_head a = head(i / tasks);
         const int i0 = i % tasks * MRA_EXACT_ROWS, i1 = i0 + MRA_EXACT_ROWS < n ? i0 + MRA_EXACT_ROWS : n;
-        k->block_sparse_attn(&a, i0, i1, NULL, 0, 1, NULL, scratch[thread]);
+        if (window < 0) {
+            k->block_sparse_attn(&a, i0, i1, NULL, 0, 1, NULL, scratch[thread]);
+            continue;
+        }
+        a.pack = (struct mra_pack) {
+            .type = MRA_F32, .k = (void *) a.k.data, .v = (void *) a.v.data, .ldk = N_HEAD * D, .ldv = N_HEAD * D
+        };
+        k->window_attn(&a, i0, i1, window, 0, scratch[thread]);
     }
 }
 
 static void * memory(size_t bytes) { return aligned_alloc(64, MRA_ROUND_UP(bytes + 64, 64)); }
 
-static int bench(int length) {
+static int bench(int length, int near) {
     n = length;
+    window = near;
     const size_t count = (size_t) n * N_HEAD * D;
     float * want = malloc(sizeof(float) * count);
     out = malloc(sizeof(float) * count);
@@ -120,11 +130,13 @@ static int bench(int length) {
         best[0] = fmin(best[0], f);
         best[1] = fmin(best[1], t);
     }
-    const double ops = 4.0 * n * n * D * N_HEAD;
-    printf("%s, %d threads, 12 x 64, n=%d: floats %.3f ms, integers %.3f ms (packing %.3f), %.2fx, %.0f GOP/s, error "
+    const double ops = 4.0 * n * fmin(n, window < 0 ? n : 2 * window + 1) * D * N_HEAD;
+    char what[24] = "";
+    if (window >= 0) snprintf(what, sizeof(what), ", window %d", window);
+    printf("%s, %d threads, 12 x 64, n=%d%s: floats %.3f ms, integers %.3f ms (packing %.3f), %.2fx, %.0f GOP/s, error "
            "%.2f %%\n",
-        k->name, n_threads, n, best[0] * 1e3, best[1] * 1e3, packing * 1e3, best[0] / best[1], ops / best[1] * 1e-9,
-        100 * error);
+        k->name, n_threads, n, what, best[0] * 1e3, best[1] * 1e3, packing * 1e3, best[0] / best[1],
+        ops / best[1] * 1e-9, 100 * error);
     for (int i = 0; i < 3; i++) free(x[i]);
     for (int h = 0; h < N_HEAD; h++) {
         free(pack[h]);
@@ -194,7 +206,8 @@ int main(int argc, char ** argv) {
         if (i && pthread_create(&t, NULL, worker, (void *) (intptr_t) i)) return 1;
     }
     int bad = 0;
-    for (int i = 1; i < argc; i++) bad |= atoi(argv[i]) < 1 || bench(atoi(argv[i]));
+    for (int i = 1; i < argc; i++)
+        bad |= atoi(argv[i]) < 1 || bench(atoi(argv[i]), -1) || (k->int8.window_attn && bench(atoi(argv[i]), NEAR));
     for (int m = 128; m <= 1024; m *= 2) bad |= bench_list(4096, m);
     return bad;
 }

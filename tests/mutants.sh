@@ -90,14 +90,14 @@ alone_vnni() { # FILE TYPE VALUE OTHER: the table of this type of v3-vnni is new
 }
 write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel; fails where no kernel can be built by itself
     dense="(struct mra_dense_kernels) { .linear_x = linear_x, .linear = linear }"
-    int8="(struct mra_int8_kernels) { MRA_INT8_WORDS, sizeof(small), int8_pack, int8_attn }"
+    int8="(struct mra_int8_kernels) { MRA_INT8_WORDS, sizeof(small), int8_pack, int8_attn, int8_window_attn }"
     rm -f "$kernels/alone-vnni.c" "$kernels/alone-vnni.o"
     case $1 in
         */cpu/columns*.inc) alone columns.inc columns columns ;;
         */cpu/linear*.inc)  alone linear.inc dense "$dense"
             alone_vnni linear.inc dense "{ .linear_x = linear_x, .linear = linear }" int8 >"$kernels/alone-vnni.c" ;;
         */cpu/int8-*.inc|*/cpu/int8-rows.h) alone int8.inc int8 "$int8"
-            alone_vnni int8.inc int8 "{ MRA_INT8_BYTES, sizeof(small), int8_pack, int8_attn }" dense >"$kernels/alone-vnni.c" ;;
+            alone_vnni int8.inc int8 "{ MRA_INT8_BYTES, sizeof(small), int8_pack, int8_attn, int8_window_attn }" dense >"$kernels/alone-vnni.c" ;;
         */cpu/amx-*.inc)    printf '#define MRA_DENSE mra_dense_v4_amx\n#define MRA_INT8 mra_int8_v4_amx\n#define MRA_FLOATS mra_kernels_v4\n#include "amx.inc"\n' ;; # the whole of it
         */cpu/*.inc)        f=$(basename "$1"); m=$(basename "$1" .inc | tr - _); alone "$f" "$m" "$m" ;;
         *) return 1 ;;
@@ -362,6 +362,17 @@ test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
 test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
 test-int8   |cpu/int8-rows.h|a <= b \!\! b != b ? b : a|a <= b ? b : a
 test-int8   |cpu/int8.c|first += run;|
+test-int8-window|cpu/int8-window.inc|(key <= last) & (key < v_set1_i(n_k))|(key <= last)
+test-int8-window|cpu/int8-window.inc|vf max = v_set1(-1e30f);|vf max = v_load(s->block_max + n);
+test-int8-window|cpu/int8-window.inc|j0 >= i0 + MRA_INT8_ROWS - 1 - window|j0 >= i0 - window
+test-int8-window|cpu/int8-window.inc|i0 - first, window, D, DV|i0, window, D, DV
+test-int8-window|cpu/int8.c|a->n_k = i + n + window|a->n_k = i + 16 + window
+test-int8-window|ref/int8.c|if (b == -INFINITY) continue;|
+test-layers |op-window-attn.c|&& p->max_bias == 0 &&|&&
+test-layers |op-window-attn.c|sqrtf(dot(q, q, a->d) * k->radius2)|0
+test-layers |op-window-attn.c|if (!isfinite(dot(v, v, a->dv)))|if (0)
+test-layers |op-window-attn.c|(most + logf(0x1p25f / -expm1f(-slope)))|most
+test-layers |op-window-attn.c|nearer(w->window, reach)|w->window
 test-int8 tiles|cpu/amx-pack.inc|t / 2 * 32 + column / 4 * 8 + t % 2 * 4 + column % 4|t * 16 + column
 test-int8 tiles|cpu/amx-pack.inc|!(largest < AMX_LARGE_VALUE)) range.k_norm2 = NAN;|0) range.k_norm2 = NAN;
 test-int8 tiles|cpu/amx-pack.inc|- v_load(s->mean + c), b =|, b =

@@ -197,6 +197,30 @@ static void reference(const struct window_case * c, int n, const float * q, cons
     graph_free(&g);
 }
 
+// in small numbers: close to floats, the same for every number of threads; never with ALiBi
+static void check_small(const struct window_case * c, struct ggml_tensor * t[4], struct graph * g, int max_len,
+    const float * want, int64_t n_out) {
+    const struct mra_kernels * small[16];
+    const int n_small = dense_tables(small, 16);
+    for (int i = 0; i < n_small; i++) {
+        struct mra_error err = { 0 };
+        struct mra_window_params p = {
+            .window = c->window, .max_bias = c->max_bias, .n_threads = 3, .type = MRA_ATTN_INT8
+        };
+        mra_kernels_set(small[i]);
+        struct ggml_tensor * o = ggml_mra_window_attn(g->ctx, t[0], t[1], t[2], t[3], max_len, &p, &err);
+        float *one = graph_run(g, o, 1), *three = graph_run(g, o, 3);
+        const double e = one ? max_error(one, want, n_out) : INFINITY;
+        CHECK(e <= (c->max_bias > 0 ? 5e-3 : .06), "window %d in %s: %.1e %s", c->window, small[i]->name, e, err.msg);
+        CHECK(one && three && memcmp(one, three, (size_t) n_out * 4) == 0, "window %d in %s: threads", c->window,
+            small[i]->name);
+        const bool integers = c->max_bias == 0 && c->window >= 0 && c->window <= 512 && small[i]->int8.window_attn;
+        CHECK(!one || (e > 1e-6) >= integers, "window %d in %s: no rounding to be seen", c->window, small[i]->name);
+        free(one);
+        free(three);
+    }
+}
+
 static void test_window(void) {
     for (size_t i = 0; i < sizeof(window_cases) / sizeof(window_cases[0]); i++) {
         const struct window_case * c = &window_cases[i];
@@ -216,11 +240,12 @@ static void test_window(void) {
         struct graph g = graph_new();
         struct mra_error err = { 0 };
         struct mra_window_params p = { .window = c->window, .max_bias = c->max_bias, .n_threads = 3 };
-        struct ggml_tensor * o = ggml_mra_window_attn(g.ctx,
-            graph_heads(&g, GGML_TYPE_F32, c->d, n, c->n_head, 1, q, c->layout),
+        struct ggml_tensor * h[4] = { graph_heads(&g, GGML_TYPE_F32, c->d, n, c->n_head, 1, q, c->layout),
             graph_heads(&g, GGML_TYPE_F32, c->d, n, c->n_head_kv, 1, k, c->layout),
             graph_heads(&g, GGML_TYPE_F32, c->dv, n, c->n_head_kv, 1, v, c->layout),
-            graph_input(&g, GGML_TYPE_I32, n_seq + 1, 1, 1, 1, starts), max_len, &p, &err);
+            graph_input(&g, GGML_TYPE_I32, n_seq + 1, 1, 1, 1, starts) };
+        kernels_best();
+        struct ggml_tensor * o = ggml_mra_window_attn(g.ctx, h[0], h[1], h[2], h[3], max_len, &p, &err);
         for (int t = 0; t < n_tables; t++) {
             mra_kernels_set(tables[t]);
             float *one = graph_run(&g, o, 1), *three = graph_run(&g, o, 3);
@@ -232,12 +257,75 @@ static void test_window(void) {
             free(one);
             free(three);
         }
+        check_small(c, h, &g, max_len, want, n_out);
         graph_free(&g);
         free(want);
         free(q);
         free(k);
         free(v);
     }
+}
+
+// ALiBi: far keys are left out where that changes nothing, and only there
+static int shortest; // window that a kernel was asked for
+static void spy(const struct mra_attn_head * a, int i0, int i1, int window, float slope, void * scratch) {
+    if (window >= 0 && window < shortest) shortest = window;
+    mra_kernels_ref.window_attn(a, i0, i1, window, slope, scratch);
+}
+
+enum far_kind { FAR_WEAK, FAR_STRONG, FAR_NAN };
+static void test_reach_of(enum far_kind kind, enum ggml_type type) {
+    enum { N = 700, D = 32, HEADS = 4, FAR = 650 }; // slopes 2^-2 to 2^-8
+    const int32_t starts[2] = { 0, N };
+    float *x[3], want[N * D];
+    for (int i = 0; i < 3; i++) {
+        x[i] = data_new(DATA_NORMAL, HEADS * N, D, 20 + i);
+        for (int c = 0; c < HEADS * N * D; c++) x[i][c] *= .25f;
+    }
+    for (int i = 0; i < N && kind == FAR_STRONG; i++) x[0][i * D] = 4;
+    if (kind == FAR_STRONG) x[1][FAR * D] = 300; // 4*300/sqrt(32) = 212 nats, a distance of 650 takes 163
+    if (kind == FAR_NAN) x[2][FAR * D + 1] = NAN;
+    struct graph g = graph_new();
+    struct mra_error err = { 0 };
+    struct ggml_tensor * h[3];
+    for (int i = 0; i < 3; i++) h[i] = graph_heads(&g, i ? type : GGML_TYPE_F32, D, N, HEADS, 1, x[i], 0);
+    const struct mra_window_params p = { .window = -1, .max_bias = 8 };
+    struct mra_kernels k = mra_kernels_ref;
+    k.window_attn = spy;
+    mra_kernels_set(&k);
+    shortest = N;
+    struct ggml_tensor * o = ggml_mra_window_attn(
+        g.ctx, h[0], h[1], h[2], graph_input(&g, GGML_TYPE_I32, 2, 1, 1, 1, starts), N, &p, &err);
+    float * got = graph_run(&g, o, 1);
+    CHECK(got, "%s", err.msg);
+    CHECK((shortest < 150) == (kind == FAR_WEAK), "far keys %d: the shortest reach is %d", kind, shortest);
+    const struct mra_attn_head a = { .q = { (char *) x[0], sizeof(float) * D, MRA_F32 },
+        .k = { (char *) x[1], sizeof(float) * D, MRA_F32 },
+        .v = { (char *) x[2], sizeof(float) * D, MRA_F32 },
+        .n_q = N,
+        .n_k = N,
+        .d = D,
+        .dv = D,
+        .scale = 1 / sqrtf(D),
+        .out = want,
+        .ld_out = D };
+    mra_kernels_ref.window_attn(&a, 0, N, -1, .25f, NULL); // the first head
+    double e = 0;
+    for (int i = 0; got && i < N; i++)
+        for (int c = 0; c < D; c++) {
+            const float y = got[(int64_t) i * HEADS * D + c];
+            if (kind == FAR_NAN && c == 1) e = fmax(e, isnan(y) ? 0 : INFINITY);
+            else e = fmax(e, isnan(y) ? INFINITY : fabs(y - want[i * D + c]));
+        }
+    CHECK(e <= (type == GGML_TYPE_F16 ? 2e-3 : 1e-6), "far keys %d: off by %.1e", kind, e);
+    free(got);
+    graph_free(&g);
+    kernels_best();
+    for (int i = 0; i < 3; i++) free(x[i]);
+}
+static void test_reach(void) {
+    for (enum far_kind kind = FAR_WEAK; kind <= FAR_NAN; kind++) test_reach_of(kind, GGML_TYPE_F32);
+    test_reach_of(FAR_WEAK, GGML_TYPE_F16);
 }
 
 // a sequence gives the same alone and among others
@@ -274,6 +362,7 @@ int main(void) {
     test_rope();
     test_rope_table();
     test_window();
+    test_reach();
     test_window_batch();
     return summary("test-layers");
 }

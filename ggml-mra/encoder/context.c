@@ -112,7 +112,8 @@ struct mra_context * mra_context_new(
         return NULL;
     }
     if (check_params(&p, err) != MRA_OK || check_type(model, &p, err) != MRA_OK) return NULL;
-    if (p.attention == MRA_ATTENTION_MRA && model->arch.position == MRA_POSITION_ALIBI) {
+    if (p.attention == MRA_ATTENTION_MRA && p.attn.frame != MRA_FRAME_EXACT &&
+        model->arch.position == MRA_POSITION_ALIBI) {
         mra_fail(err, MRA_ERR_UNSUPPORTED, "this model's positions are ALiBi's: its attention can only be exact");
         return NULL;
     }

@@ -327,14 +327,14 @@ struct ggml_tensor * ggml_mra_rope(struct ggml_context * ctx, struct ggml_tensor
 
 // Attention within a window, and with ALiBi: exact, p_ij = scale*q_i.k_j - slope*|i - j|, of packed sequences as in
 // ggml_mra_attn_packed; head h of n_head = 2^a has the slope 2^(-max_bias*(h + 1)/n_head) (of other numbers: as ALiBi's
-// authors do). The cost is that of 2*window + 64 keys for each query.
+// authors do). The cost is that of 2*window + 64 keys for each query. With ALiBi far keys are left out where |q||k|
+// shows that all of them together weigh less than 2^-24 of what is left; not where a key or a value is not finite.
 struct mra_window_params {
     int window;     // keys with |i - j| <= window; -1: all
     float max_bias; // ALiBi's, usually 8; 0: no bias
     float scale;    // 0: 1/sqrt(head size)
     int n_threads;  // as in struct mra_attn_params
-    // as in struct mra_attn_params: of the small numbers bfloat16 only, without ALiBi, up to a window of 512; in floats
-    // where the CPU has no tiles for it
+    // as in struct mra_attn_params; small numbers only without ALiBi and up to a window of 512
     enum mra_attn_type type;
 };
 // Memory, beside the result: as for ggml_mra_attn with the exact frame; rows are copied only where d or dv is no

@@ -120,16 +120,18 @@ struct mra_int8_kernels {
     uint32_t (*attn)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
         const int32_t * idx, int n_idx, const float * state, void * scratch);
 
-    // The same over the keys j with |i - j| <= window, p holding all keys in order; a row is judged by the blocks of
-    // keys that it, or another of the 16 from a multiple of 16 on, can see. i0 is such a multiple. NULL: these kernels
-    // have none, a window is a matter for floats.
+    // The same over the keys j with |i - j| <= window, p holding all keys in order; b is the largest t_ij of those in a
+    // block. A row is judged by the blocks of keys that it, or another of the same MRA_INT8_ROWS (bfloat16: 16) from a
+    // multiple of that on, can see; i0 is such a multiple. NULL: these kernels have none, a window is a matter for
+    // floats.
     uint32_t (*window_attn)(
         const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1, int window, void * scratch);
 };
 
-// Leaves in a and p, copies of a head's, only the blocks of keys that queries [i, i + 16) can see; returns the first of
+// Leaves in a and p, copies of a head's, only the blocks of keys that queries [i, i + n) can see; returns the first of
 // these keys. k_row, v_row: bytes of a key and of a value.
-int mra_int8_near(struct mra_attn_head * a, struct mra_int8_pack * p, int i, int window, size_t k_row, size_t v_row);
+int mra_int8_near(
+    struct mra_attn_head * a, struct mra_int8_pack * p, int i, int n, int window, size_t k_row, size_t v_row);
 
 // the specification, scalar
 extern const struct mra_int8_kernels mra_int8_ref_bytes, mra_int8_ref_words, mra_int8_ref_bf16;

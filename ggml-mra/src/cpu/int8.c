@@ -37,9 +37,10 @@ struct mra_int8_pack mra_int8_pack_at(void * mem, int d, int dv, int n_k, int by
     return p;
 }
 
-int mra_int8_near(struct mra_attn_head * a, struct mra_int8_pack * p, int i, int window, size_t k_row, size_t v_row) {
+int mra_int8_near(
+    struct mra_attn_head * a, struct mra_int8_pack * p, int i, int n, int window, size_t k_row, size_t v_row) {
     const int from = i > window ? i - window : 0, b = from / MRA_INT8_KEYS, first = b * MRA_INT8_KEYS;
-    if (a->n_k - i - 16 > window) a->n_k = i + 16 + window;
+    if (a->n_k - i - n > window) a->n_k = i + n + window;
     a->n_k -= first;
     p->k = (char *) p->k + (size_t) first * k_row;
     p->v = (char *) p->v + (size_t) first * v_row;

@@ -150,7 +150,7 @@ static uint32_t window_attn(
         struct mra_attn_head near = *a;
         struct mra_int8_pack keys = *p;
         struct row r;
-        const int first = mra_int8_near(&near, &keys, i / 16 * 16, window, k_row, v_row);
+        const int first = mra_int8_near(&near, &keys, i / 16 * 16, 16, window, k_row, v_row);
         int n = 0;
         for (int j = first; j < first + near.n_k; j++)
             if (abs(i - j) <= window) seen[n++] = j - first;

@@ -158,6 +158,7 @@ static bool row_of(const struct mra_int8_form * form, const struct mra_attn_head
     return dev <= (double) MRA_INT8_LIMIT * MRA_INT8_LIMIT;
 }
 
+// idx: keys, -1 for one that the row does not see, or NULL
 static void attn_row(const struct mra_int8_form * form, const struct mra_attn_head * a, const struct mra_int8_pack * p,
     int i, const struct row * r, const int32_t * idx, int n, const float * state) {
     const int dk = MRA_ROUND_UP(a->d, MRA_PAD), dv = MRA_ROUND_UP(a->dv, MRA_PAD);
@@ -173,16 +174,20 @@ static void attn_row(const struct mra_int8_form * form, const struct mra_attn_he
         for (int m = 0; m < nb; m++) {
             const int64_t j = idx ? idx[j0 + m] : j0 + m;
             int32_t dot = 0;
+            t[m] = -INFINITY;
+            if (j < 0) continue;
             for (int c = 0; c < a->d; c++) dot += r->q[c] * ((const whole *) p->k)[j * dk + c];
             t[m] = fmaf((float) dot * p->key[j].k_scale, r->scale, p->key[j].v_log2);
             b = t[m] > b ? t[m] : b;
         }
+        if (b == -INFINITY) continue;
         const double m1 = b > max ? b : max, old = exp2(max - m1), w = exp2(b - m1) / form->w_max;
         sum *= old;
         for (int c = 0; c < a->dv; c++) o[c] *= old;
         max = m1;
         for (int m = 0; m < nb; m++) {
             const int64_t j = idx ? idx[j0 + m] : j0 + m;
+            if (j < 0) continue;
             const float e = exp2_of(form, t[m] + (form->log2_w_max - b));
             const double weight = rint(e);
             sum += (double) e * p->key[j].v_inv * w;
@@ -198,6 +203,25 @@ static uint32_t attn(const struct mra_int8_form * form, const struct mra_attn_he
     for (int i = i0; i < i1; i++) {
         struct row r;
         if (row_of(form, a, p, i, &r)) attn_row(form, a, p, i, &r, idx, idx ? n_idx : a->n_k, state);
+        else left |= 1u << (i - i0);
+    }
+    return left;
+}
+
+static uint32_t window_attn(const struct mra_int8_form * form, const struct mra_attn_head * a,
+    const struct mra_int8_pack * p, int i0, int i1, int window) {
+    const size_t k_row = MRA_ROUND_UP(a->d, MRA_PAD) * sizeof(whole),
+                 v_row = MRA_ROUND_UP(a->dv, MRA_PAD) * sizeof(whole);
+    int32_t keys[2 * MRA_MAX_WINDOW + MRA_INT8_ROWS + 2 * MRA_INT8_KEYS];
+    uint32_t left = 0;
+    for (int i = i0; i < i1; i++) {
+        struct mra_attn_head near = *a;
+        struct mra_int8_pack of_near = *p;
+        struct row r;
+        const int together = i / MRA_INT8_ROWS * MRA_INT8_ROWS,
+                  first = mra_int8_near(&near, &of_near, together, MRA_INT8_ROWS, window, k_row, v_row);
+        for (int j = 0; j < near.n_k; j++) keys[j] = abs(i - first - j) <= window ? j : -1;
+        if (row_of(form, &near, &of_near, i, &r)) attn_row(form, &near, &of_near, i, &r, keys, near.n_k, NULL);
         else left |= 1u << (i - i0);
     }
     return left;
@@ -221,5 +245,18 @@ static uint32_t attn_words(const struct mra_attn_head * a, const struct mra_int8
     return attn(&words, a, p, i0, i1, idx, n_idx, state);
 }
 
-const struct mra_int8_kernels mra_int8_ref_bytes = { MRA_INT8_BYTES, sizeof(whole), pack_bytes, attn_bytes, NULL };
-const struct mra_int8_kernels mra_int8_ref_words = { MRA_INT8_WORDS, sizeof(whole), pack_words, attn_words, NULL };
+static uint32_t window_attn_bytes(
+    const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1, int window, void * scratch) {
+    (void) scratch;
+    return window_attn(&bytes, a, p, i0, i1, window);
+}
+static uint32_t window_attn_words(
+    const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1, int window, void * scratch) {
+    (void) scratch;
+    return window_attn(&words, a, p, i0, i1, window);
+}
+
+const struct mra_int8_kernels mra_int8_ref_bytes = { MRA_INT8_BYTES, sizeof(whole), pack_bytes, attn_bytes,
+    window_attn_bytes };
+const struct mra_int8_kernels mra_int8_ref_words = { MRA_INT8_WORDS, sizeof(whole), pack_words, attn_words,
+    window_attn_words };
