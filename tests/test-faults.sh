@@ -129,6 +129,7 @@ resume() {
     # what does is refused, by name, and nothing is touched
     refused() { differs=$1; shift; cp r.jsonl before; run 1 "$@" --resume r.jsonl; says err "--resume r.jsonl: it is of something else.*$differs"; lines err 1; expect "the file was touched" cmp -s r.jsonl before; }
     begin; refused "model: '[0-9a-f]*, [0-9]* bytes', now" embed_with q8.gguf -f in.txt
+    "$check" values "$models/bert.gguf" same-size.gguf blk.0.attn_k.bias 3 3f800000; refused "model: '[0-9a-f]*, [0-9]* bytes', now" embed_with same-size.gguf -f in.txt
     refused "options: '', now '--dims 8'" embed -f in.txt --dims 8; refused "now '--pooling cls'" embed -f in.txt --pooling cls; refused "now '--attn mra --budget 1/4'" embed -f in.txt --budget 1/4 --attn mra
     refused "now '--prefix query: '" embed -f in.txt --prefix "query: "; cp in.txt other.txt; refused "input: 'in.txt ([0-9]* bytes)', now 'other.txt" embed -f other.txt
     refused "program: 'mra-embed', now 'mra-tokenize'" tokenize -m "$models/bert.gguf" -f in.txt

@@ -97,6 +97,7 @@ if (NOT ggml_FOUND)
         set(GGML_NATIVE         ON  CACHE BOOL "") # this machine's instruction set
         set(GGML_LLAMAFILE      ON  CACHE BOOL "") # 2.4x on F32 and F16 products; off by default outside llama.cpp
         set(GGML_OPENMP         OFF CACHE BOOL "") # ggml's own thread pool: no run-time library to install
+        set(GIT_EXE "" CACHE INTERNAL "") # ggml would name our commit as its own, and be compiled again after each
         if (GGML_CUDA)
             include(${CMAKE_CURRENT_LIST_DIR}/cuda-architectures.cmake)
             set(GGML_CUDA_NO_VMM ON CACHE BOOL "") # the driver's library is not linked: programs start where there is none, and use the CPU
@@ -106,6 +107,10 @@ if (NOT ggml_FOUND)
         set(CMAKE_MESSAGE_LOG_LEVEL WARNING)
         add_subdirectory(${tree} ${CMAKE_BINARY_DIR}/ggml)
         set(CMAKE_MESSAGE_LOG_LEVEL "${level}")
+        # asserts of ggml's end a process, some of them because a model's numbers are NaN or huge: not in a build for debugging or fuzzing either
+        foreach(target ggml ggml-base ggml-cpu)
+            target_compile_definitions(${target} PRIVATE $<$<NOT:$<OR:$<CONFIG:Release>,$<CONFIG:RelWithDebInfo>,$<CONFIG:MinSizeRel>>>:NDEBUG>)
+        endforeach()
         # gcc before 12.4 and 13.3 (its bug 114098) drops stores to the tile configuration: ggml's AMX products would be illegal instructions
         if (TARGET ggml-cpu AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
             set_property(SOURCE ${tree}/src/ggml-cpu/amx/mmq.cpp TARGET_DIRECTORY ggml-cpu APPEND PROPERTY COMPILE_OPTIONS -fno-tree-dse -fno-dse)

@@ -1,8 +1,7 @@
 #!/bin/sh
-# Clients that people have, against mra-server: installs them into BUILD/clients (some hundred MB), then runs test_clients.py.
+# Clients that people have, against mra-server: installs them into BUILD/clients (some hundred MB), then runs test_clients.py. Python 3.11 or newer.
 # usage: run.sh BUILD
 set -eu
 here=$(cd "$(dirname "$0")" && pwd); build=$(cd "$1" && pwd); venv=$build/clients
-[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-"$venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+"$here/../../.ci/pip-install" "$venv" "$here/requirements.txt"
 PYTHONPATH="$here/.." exec "$venv/bin/python" -B "$here/test_clients.py" "$build/bin"

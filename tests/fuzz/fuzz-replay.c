@@ -72,6 +72,14 @@ size_t LLVMFuzzerMutate(uint8_t * data, size_t size, size_t max_size) {
     }
 }
 
+// of gguf-input.c, for the targets that read GGUF files
+size_t LLVMFuzzerCustomMutator(uint8_t * data, size_t size, size_t max_size, unsigned seed);
+
+static size_t mutate(const struct target * t, uint8_t * data, size_t size, unsigned seed) {
+    const bool is_gguf = strcmp(t->name, "gguf") == 0 || strcmp(t->name, "quantize") == 0;
+    return is_gguf ? LLVMFuzzerCustomMutator(data, size, MAX_SIZE, seed) : LLVMFuzzerMutate(data, size, MAX_SIZE);
+}
+
 static void run(const struct target * t, const uint8_t * data, size_t size) {
     static int fd = -1;                        // stays open: closing a file that was cut waits for the disk
     uint8_t * exact = malloc(size ? size : 1); // so that a read behind it is seen
@@ -104,7 +112,7 @@ int main(int argc, char ** argv) {
         const struct file * from = &files[i % n_files];
         size_t size = from->size;
         memcpy(data, from->data, size);
-        for (unsigned k = 0; k <= next(&seed) % 4; k++) size = LLVMFuzzerMutate(data, size, MAX_SIZE);
+        for (unsigned k = 0; k <= next(&seed) % 4; k++) size = mutate(t, data, size, next(&seed));
         run(t, data, size);
     }
     printf("%s: %d inputs and %d mutations of them\n", t->name, n_files, n);

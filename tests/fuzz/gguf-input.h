@@ -11,3 +11,6 @@ struct gguf_input {
 
 // false: too short. input[0]: KB of data / 2, [1]: enum fill.
 bool gguf_input_make(struct gguf_input * in, const uint8_t * data, size_t size);
+
+// Changes a head; returns its size, which does not grow.
+size_t gguf_mutate(uint8_t * head, size_t size, unsigned seed);

@@ -58,7 +58,7 @@ def records() -> dict:
 
 
 def corpora() -> dict:
-    heads = {name.split("/")[1]: gguf_head(name, i % 5, 1 + 2 * (i % 4), i) for i, name in enumerate(MODELS)}
+    heads = {name.split("/")[1]: gguf_head(name, i % 5, 1 + 2 * (i % 4) + 16 * (i % 8), i) for i, name in enumerate(MODELS)}
     settings = bytes([1, 3, 0, 2, 8, 2, 0, 2, 1, 2, 9, 3, 0, 62, 1, 3, 0, 0, 0, 5, 0, 62, 1, 63, 1, 5, 0, 0, 1, 1, 1, 2, 100, 1])
     prose = (GOLDEN / "prose.txt").read_bytes()[:600]
     tokenizers = {kind: {"plain": vocabulary(kind, b"\0"), "settings": vocabulary(kind, settings)} for kind in ("bpe", "wordpiece", "unigram")}
