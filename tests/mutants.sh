@@ -233,7 +233,10 @@ test-golden |*.c *.h|(uint16_t) (i ? 0 : a->first_n)|0
 test-linear |cpu/linear*.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
 test-linear |cpu/linear*.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
 test-linear |cpu/linear*.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
-test-linear |cpu/linear*.inc|group_at(i, p->l * GROUPS, a->k)|group_at(i, 0, a->k)
+test-linear |cpu/linear*.inc|const size_t g = group_at(i, group, a->k);|const size_t g = group_at(i, 0, a->k);
+test-linear |cpu/linear*.inc|t.x = s->x_i + x_group_at(i, group, a->k);|t.x = s->x_i + x_group_at(i, 0, a->k);
+test-linear |cpu/linear*.inc|at.w += piece / V_STEP * PANEL;|
+test-linear |cpu/linear*.inc|if (t->stream) v_stream(y + j * VL, v);|if (t->stream) (void) y;
 test-linear |cpu/linear*.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j0 + j * VL);|v_load(t->f + m * PANEL + j0 + j * VL);
 test-linear |cpu/linear*.inc|sum_x[g * ROWS_I + m]|sum_x[g * ROWS_I]
 test-linear |cpu/linear*.inc|ratio = ratio_at(&r->mul[b][i]);|ratio = ratio_at(&r->mul[0][i]);

@@ -41,6 +41,8 @@ static const struct linear_case cases[] = {
     { "few rows q4_K", 5, 768, { 95 }, { GGML_TYPE_Q4_K }, true, true, true, 0 },
     { "few rows f16", 9, 224, { 77 }, { F16 }, true, false, true, 0 },
     { "many rows q4_K", 311, 512, { 70 }, { GGML_TYPE_Q4_K }, true, false, true, 0 },
+    { "more k than a tile takes", 20, 4384, { 40 }, { Q8_0 }, true, false, true, 0 },
+    { "too large for caches", 1400, 32, { 3008 }, { Q8_0 }, true, false, true, 0 },
     { "zero x", 10, 256, { 64 }, { Q8_0 }, true, true, false, -1 },
 };
 

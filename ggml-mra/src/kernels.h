@@ -114,10 +114,11 @@ struct mra_linear {
     size_t stride_x, stride_res, stride_y;
     int k;
     bool gelu;             // x Phi(x)
+    bool stream;           // y is so large that caches do not keep it
     bool floats, integers; // kinds of weights that x will meet: F32 and F16, all others
 };
 
-// Rows of a work item, at most: whole tiles of 6, 7 or 14 rows, and nearly so of 12.
+// Rows of a work item, at most: whole tiles of 6 rows, and nearly so of 12 and 14.
 static inline int mra_linear_rows(int k) {
     const int n = MRA_LINEAR_VALUES / k / 42 * 42;
     return n < 42 ? 42 : n > MRA_LINEAR_ROWS ? MRA_LINEAR_ROWS : n;

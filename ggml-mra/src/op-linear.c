@@ -11,6 +11,7 @@ enum {
     TILE_ROWS = 42,        // a multiple of the rows that most kernels compute at once,
     LEAST_ROWS = 32,       // and the least of any
     ITEMS_PER_THREAD = 16, // at least, so that threads end at about the same time
+    LARGE_OUT = 1 << 24,   // bytes of y that are read after others have taken their place in most caches
 };
 
 static bool is_float(enum ggml_type type) { return type == GGML_TYPE_F32 || type == GGML_TYPE_F16; }
@@ -140,7 +141,8 @@ static struct linear_job job_of(const struct ggml_tensor * dst, const struct mra
         .stride_x = x->nb[1],
         .stride_y = dst->nb[1],
         .k = (int) x->ne[0],
-        .gelu = p->u.linear.gelu };
+        .gelu = p->u.linear.gelu,
+        .stream = ggml_nbytes(dst) >= LARGE_OUT };
     if (residual) {
         j.a.res = residual->data;
         j.a.stride_res = residual->nb[1];
