@@ -158,9 +158,9 @@ kernels     |cpu/columns*.inc|for (int t = 0; t < n; t++) pooled[list[t]] = -INF
 kernels     |cpu/columns*.inc|w->x0 + i, w->x0 + i + 1);|w->x0, w->x0 + 1);
 kernels     |cpu/columns*.inc|th.t = NAN;|th.t = INFINITY;
 kernels     |cpu/columns*.inc|v_set1(m > 0 ? th.t : NAN)|v_set1(m > 0 ? th.t : INFINITY)
-kernels     |cpu/columns*.inc|total == total ? f * top : NAN|f * top
+kernels     |cpu/columns*.inc|total == total ? m : NAN|m
 kernels     |cpu/columns*.inc|bad \!= v != v;|
-kernels     |cpu/columns*.inc|if (fabsf(f * top) > OFFSET_MAX && top > -INFINITY)|if (0)
+kernels     |cpu/columns*.inc|if (fabsf(m) <= OFFSET_MAX)|if (true)
 kernels     |cpu/columns*.inc|for (int t = n; t < MRA_ROUND_UP(n, TILE_KEYS) + TILE_KEYS; t++) kept[t] = n ? kept[n - 1] : 0;|
 kernels     |cpu/columns*.inc|n_key = y == w->n_block - 1 ? w->a->n_k - y * g : g;|n_key = g;
 kernels     |cpu/columns*.inc|v_set1(f * mean[c]), v_set1(k_mean[c])|v_set1(mean[c]), v_set1(k_mean[c])
