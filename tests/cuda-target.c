@@ -141,7 +141,7 @@ const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host",
     .topk_blocks = select_by_topk,
     .query_order = query_order_of_node,
     .key_bias = bias_is_there,
-    .int8 = { MRA_INT8_BYTES, 2, int8_pack_nowhere, int8_attn_nowhere } };
+    .int8 = { MRA_INT8_BYTES, 2, int8_pack_nowhere, int8_attn_nowhere, NULL, NULL, NULL } };
 
 // Shared memory passes that a kernel may spend, against the fewest possible; the first that fits.
 static const struct {

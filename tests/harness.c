@@ -185,6 +185,15 @@ const struct mra_kernels * kernels_with_order(const struct mra_kernels * k, cons
     return &mixed;
 }
 
+const struct mra_kernels * kernels_with_means(const struct mra_kernels * k, const struct mra_kernels * order) {
+    static struct mra_kernels mixed;
+    if (!order->query_order || !order->key_bias) return kernels_with_order(k, order); // a device: it has no integers
+    mixed = *k;
+    mixed.query_order = order->query_order;
+    mixed.key_bias = order->key_bias;
+    return &mixed;
+}
+
 double max_error(const float * a, const float * b, int64_t n) {
     double e = 0, m = 1;
     for (int64_t i = 0; i < n; i++) m = fmax(m, fabs(b[i]));

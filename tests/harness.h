@@ -89,6 +89,9 @@ int kernel_tables(const struct mra_kernels ** out, int max);
 // discontinuous: orders that differ where projections are equal within rounding are not k's fault. Valid until the next
 // call.
 const struct mra_kernels * kernels_with_order(const struct mra_kernels * k, const struct mra_kernels * order);
+// k, but with all that `order` computes before any attention of the sorted frame: integers hang on the last bit of it.
+// Valid until the next call.
+const struct mra_kernels * kernels_with_means(const struct mra_kernels * k, const struct mra_kernels * order);
 void kernels_best(void); // what users get: the best of the CPU, or CUDA on the host
 // tol, or what a target that multiplies in F16 may differ by
 double attn_tolerance(const struct mra_kernels * k, double tol);

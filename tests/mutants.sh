@@ -90,14 +90,15 @@ alone_vnni() { # FILE TYPE VALUE OTHER: the table of this type of v3-vnni is new
 }
 write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel; fails where no kernel can be built by itself
     dense="(struct mra_dense_kernels) { .linear_x = linear_x, .linear = linear }"
-    int8="(struct mra_int8_kernels) { MRA_INT8_WORDS, sizeof(small), int8_pack, int8_attn, int8_window_attn }"
+    int8="(struct mra_int8_kernels) { .form = MRA_INT8_WORDS, .bytes = sizeof(small), .pack = int8_pack, .attn = int8_attn, .window_attn = int8_window_attn }"
+    bytes="{ .form = MRA_INT8_BYTES, .bytes = sizeof(small), .pack = int8_pack, .attn = int8_attn, .window_attn = int8_window_attn, .means = int8_means, .scores = int8_scores, .values = int8_values }"
     rm -f "$kernels/alone-vnni.c" "$kernels/alone-vnni.o"
     case $1 in
         */cpu/columns*.inc) alone columns.inc columns columns ;;
         */cpu/linear*.inc)  alone linear.inc dense "$dense"
             alone_vnni linear.inc dense "{ .linear_x = linear_x, .linear = linear }" int8 >"$kernels/alone-vnni.c" ;;
         */cpu/int8-*.inc|*/cpu/int8-rows.h) alone int8.inc int8 "$int8"
-            alone_vnni int8.inc int8 "{ MRA_INT8_BYTES, sizeof(small), int8_pack, int8_attn, int8_window_attn }" dense >"$kernels/alone-vnni.c" ;;
+            alone_vnni int8.inc int8 "$bytes" dense >"$kernels/alone-vnni.c" ;;
         */cpu/amx-*.inc)    printf '#define MRA_DENSE mra_dense_v4_amx\n#define MRA_INT8 mra_int8_v4_amx\n#define MRA_FLOATS mra_kernels_v4\n#include "amx.inc"\n' ;; # the whole of it
         */cpu/*.inc)        f=$(basename "$1"); m=$(basename "$1" .inc | tr - _); alone "$f" "$m" "$m" ;;
         *) return 1 ;;
@@ -151,15 +152,15 @@ kernels     |cpu/block-sparse-attn.inc|f = sum == 0 ? 0 : 1 / sum|f = sum > 0 ? 
 kernels     |cpu/vec.h|v_exp2_parts(x, v_min(x, v_set1(0)))|v_exp2_parts(x, x)
 kernels     |cpu/vec.h|p = v_fma(p, f, v_set1(2.402265e-1f));|p = v_fma(p, f, v_set1(2.5e-1f));
 kernels     |cpu/columns*.inc|block[last] *= (float) (a->n_k - last * w->g) / w->g;|
-kernels     |cpu/columns*.inc|for (int t = tail; t < g; t++) to[i][t] = -INFINITY;|(void) tail;
+kernels     |cpu/columns*.inc|for (int t = tail; t < g; t++) logits_of(w, last[i])[t] = -INFINITY;|(void) tail;
 kernels     |cpu/columns*.inc|score[y] = mra_named_key(score[y], mra_columns_named(a, w->x0 + i, y));|score[y] += mra_columns_named(a, w->x0 + i, y);
 kernels     |cpu/columns*.inc|for (int t = 0; t < n; t++) pooled[list[t]] = -INFINITY;|(void) pooled;
 kernels     |cpu/columns*.inc|w->x0 + i, w->x0 + i + 1);|w->x0, w->x0 + 1);
 kernels     |cpu/columns*.inc|th.t = NAN;|th.t = INFINITY;
 kernels     |cpu/columns*.inc|v_set1(m > 0 ? th.t : NAN)|v_set1(m > 0 ? th.t : INFINITY)
-kernels     |cpu/columns*.inc|total == total ? f * top : NAN|f * top
+kernels     |cpu/columns*.inc|total == total ? m : NAN|m
 kernels     |cpu/columns*.inc|bad \!= v != v;|
-kernels     |cpu/columns*.inc|if (fabsf(f * top) > OFFSET_MAX && top > -INFINITY)|if (0)
+kernels     |cpu/columns*.inc|if (fabsf(m) <= OFFSET_MAX)|if (true)
 kernels     |cpu/columns*.inc|for (int t = n; t < MRA_ROUND_UP(n, TILE_KEYS) + TILE_KEYS; t++) kept[t] = n ? kept[n - 1] : 0;|
 kernels     |cpu/columns*.inc|n_key = y == w->n_block - 1 ? w->a->n_k - y * g : g;|n_key = g;
 kernels     |cpu/columns*.inc|v_set1(f * mean[c]), v_set1(k_mean[c])|v_set1(mean[c]), v_set1(k_mean[c])
@@ -359,7 +360,16 @@ test-int8   |cpu/int8-attn.inc|v_load(s->q_scale + (n0 + n) * VL), v_log2)|v_loa
 test-int8   |cpu/int8-attn.inc|v_store(t + j * H + i, v_set1(-INFINITY))|(void) 0
 test-int8   |cpu/int8-attn.inc|v_load(s->o + c * H + n) * f);|v_load(s->o + c * H + n));
 test-int8   |cpu/int8-attn.inc|* f * v_set1(p->v_factor[c + m])|* f
-test-int8   |cpu/int8-attn.inc|k->idx[j + i] * DV) + c|k->idx[j] * DV) + c
+test-int8   |cpu/int8-attn.inc|(idx ? idx[j + i] : j + i) * DV|(idx ? idx[j] : j + i) * DV
+test-int8   |cpu/int8-attn.inc|key[j] = p->key[idx[j]];|key[j] = p->key[idx[0]];
+test-int8   |cpu/int8-attn.inc|idx[n_full * KEYS + j < n ? n_full * KEYS + j : n - 1]|idx[n - 1]
+test-int8   |cpu/int8-group.inc|-KEY_BIAS * v_hsum_i(sum)|0
+test-int8   |cpu/int8-group.inc|s->same[i] = int8_dot_16(q, p->mean, D);|s->same[i] = 0;
+test-int8   |cpu/int8-group.inc|int8_refused(a, p, step + i, norm2 + i,|int8_refused(a, p, step, norm2,
+test-int8   |cpu/int8-group.inc|w * v_load(factor + c + n * VL)|w
+test-int8   |cpu/int8-group.inc|u[j] = 1 / p->key[j0 + j].v_inv|u[j] = 1
+test-int8   |cpu/int8-group.inc|weight[i + m < n ? i + m : n - 1]|weight[i]
+test-int8   |cpu/int8-group.inc|k_scale[j] = p->key[j0 + j].k_scale|k_scale[j] = p->key[j].k_scale
 test-int8   |cpu/int8-pack.inc|(lanes * r + l) * WORD|(V_STEP * l + r) * WORD
 test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
 test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
@@ -395,6 +405,16 @@ test-int8 tiles|cpu/amx-any.inc|v + (NC + c) * AMX_TILE|v + c * AMX_TILE
 test-int8 tiles|cpu/amx-any.inc|if (n < MRA_INT8_KEYS) memset|if (0) memset
 test-int8 tiles|cpu/amx-any.inc|idx[j + 1] * DV|idx[j] * DV
 test-int8 tiles|cpu/amx-any.inc|p->v_factor[0] / sum|1 / sum
+test-int8 tiles|cpu/amx-list.inc|at < n_idx ? at : n_idx - 1|n_idx - 1
+test-int8 tiles|cpu/amx-list.inc|if (b == nb && tail < MRA_INT8_KEYS) memset|if (0) memset
+test-int8 tiles|cpu/amx-list.inc|sum[0][i] + sum[1][i]|sum[0][i]
+test-int8 tiles|cpu/amx-list.inc|list_v + ((b - 1) & 1) * LIST_V|list_v + (b & 1) * LIST_V
+test-int8 tiles|cpu/amx-list.inc|w->pairs[g * TILE_ROWS + i]|w->pairs[i]
+test-int8 tiles|cpu/amx-group.inc|v_store(s->same[i], v_set1(int8_dot_16(q, p->mean, ld)))|v_store(s->same[i], v_set1(0))
+test-int8 tiles|cpu/amx-group.inc|even && row[i] - row[i - 1] == row[1] - row[0]|even
+test-int8 tiles|cpu/amx-group.inc|v_load_words(v + (size_t) (j + 1) * DV + c)|v_load_words(v + (size_t) j * DV + c)
+test-int8 tiles|cpu/amx-group.inc|g > VL ? v_load(weight[i] + VL) * factor : v_set1(0)|v_set1(0)
+test-int8 tiles|cpu/amx-group.inc|v_load_words(s->q[c] + m * AMX_DEPTH)|v_load_words(s->q[c])
 test-int8 tiles|ref/bf16.c|(x + exp2_of[x >> 2 & 63]) >> 1|x >> 1
 test-attn tiles|cpu/amx-any.inc|mra_query_at(a, i0 + i) * a->ld_out|(size_t) (i0 + i) * a->ld_out
 test-attn tiles|cpu/amx-query.inc|amx_row_sums(dot) + v_set1(same)|amx_row_sums(dot)

@@ -96,6 +96,18 @@ static bool has_int8(const struct attn_case * c) {
     return strcmp(c->frame, "exact") == 0 || strcmp(c->frame, "columns") == 0 || strcmp(c->frame, "sorted") == 0;
 }
 
+// exact attention by the reference
+static float * run_exact(const struct attn_case * c, const struct inputs * x) {
+    struct mra_attn_params p = params_of(c);
+    const struct mra_kernels * k = mra_kernels_get();
+    p.frame = MRA_FRAME_EXACT;
+    p.shares = NULL;
+    mra_kernels_set(&mra_kernels_ref);
+    float * r = run_attn(c, x, &p, 2);
+    mra_kernels_set(k);
+    return r;
+}
+
 // the same in integers; and how far they are from floats
 static void test_int8(const struct attn_case * c, double tol) {
     if (!has_int8(c)) return;
@@ -114,7 +126,7 @@ static void test_int8(const struct attn_case * c, double tol) {
         }
         if (i == 0 || sorted || refs[i] != refs[i - 1]) {
             free(ref);
-            mra_kernels_set(kernels_with_order(refs[i], tables[i]));
+            mra_kernels_set(kernels_with_means(refs[i], tables[i]));
             ref = run_attn(c, &x, &p, 2);
         }
         mra_kernels_set(tables[i]);
@@ -122,8 +134,16 @@ static void test_int8(const struct attn_case * c, double tol) {
         const double e = max_error(a, ref, n_out(c)), off = relative_error(a, want, n_out(c));
         CHECK(e <= attn_tolerance(tables[i], fmax(tol, 2e-5)), "%s: %s in integers differs from the reference by %.2e",
             c->name, tables[i]->name, e);
-        CHECK(off <= int8_tolerance(tables[i], 0.03), "%s: %s in integers is %.4f off floats", c->name, tables[i]->name,
-            off);
+        // Keys with almost equal scores: integers may choose others than floats do. Such a result is farther from that
+        // in floats than rounding alone would bring it, but no farther from exact attention.
+        const double limit = int8_tolerance(tables[i], 0.03);
+        const bool other_keys = off > limit && p.frame != MRA_FRAME_EXACT;
+        float * exact = other_keys ? run_exact(c, &x) : NULL;
+        const double error = exact ? relative_error(a, exact, n_out(c)) : off,
+                     most = exact ? 1.1 * relative_error(want, exact, n_out(c)) : limit;
+        CHECK(error <= most, "%s: %s in integers is %.4f off floats; error %.4f, limit %.4f", c->name, tables[i]->name,
+            off, error, most);
+        free(exact);
         CHECK(memcmp(a, b, n_out(c) * sizeof(float)) == 0, "%s: %s in integers: 3 threads give other bits than 1",
             c->name, tables[i]->name);
         free(a);

@@ -15,6 +15,11 @@
 //   W_ij = the bfloat16 with bits (z_ij + MRA_BF16_EXP2[z_ij/4 mod 64])/2, about 2^(t_ij - m_i); error .2 %
 //   out_ic = g sum_j W_ij V_jc / sum_j W_ij
 // m_i is an integer such that no t_ij - m_i is above MRA_BF16_ABOVE, so there is no maximum to look for.
+//
+// The sparse frames' products of mean queries q~_x and of their coarse weights p_xj with blocks of keys, bytes:
+//   q~_xc f_c / s_x = Q_xc    q~_x . k_j = s_x r_j (Q_x . K_j) + q~_x . mean
+//   p_xj u_j / w_x = W_xj     w_x = max_j p_xj u_j / w_max, j in one block      sum_j p_xj v_jc = g_c w_x (W_x . V_c)
+// bfloat16: Q_xc = bf(q~_xc f_c), W_xj = bf(g p_xj), no scales.
 #pragma once
 
 #include <stdbool.h>
@@ -29,17 +34,20 @@ enum {
     MRA_INT8_MAX_DIM = 256,
     MRA_MAX_WINDOW = 512,         // a wider window is a matter for floats
     MRA_INT8_PAD = 32,            // rows of k and v have room for a multiple of this
-    MRA_INT8_SCRATCH = 136 << 10, // bytes of one thread for attn, 64-byte aligned
+    MRA_INT8_SCRATCH = 172 << 10, // bytes of one thread for attn, 64-byte aligned
 };
 
 // Rows whose logits are predicted to deviate by more (in nats, standard deviation) belong to the float kernel. Measured
 // rows of encoders stay below .141; at .16 the 99th percentile of a row's error reaches 10 %.
 #define MRA_INT8_LIMIT 0.16f
 
+#define MRA_INT8_LEAST 1e-30f // coarse weights of a block that are all less, times u, count as 0
+
 #define MRA_BF16_ROUNDING 2.3e-3f // relative deviation of a product of two bfloat16
 #define MRA_BF16_ABOVE    64.0f
 #define MRA_BF16_LEAST    0x1p-80f // rows with a smaller sum of weights belong to the float kernel
 #define MRA_BF16_OFFSET   22
+#define MRA_BF16_LEAST_V  0x1p-80f // smaller values: coarse ones by floats, as W g would be a denormal
 // least squares of the relative error of W
 #define MRA_BF16_EXP2 \
     { \
@@ -126,6 +134,21 @@ struct mra_int8_kernels {
     // floats.
     uint32_t (*window_attn)(
         const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1, int window, void * scratch);
+
+    // Of the sparse frames, with p->gather: products of n <= MRA_GROUP_MAX query blocks with one block of a->g keys
+    // from j0 on. All three are NULL where floats are as fast. Each query block's results are its own: the others do
+    // not change them.
+    //   means   takes the mean queries q[n][dk], dk rounded up to MRA_PAD, into scratch. Returns, bit i, those whose
+    //           scores would be too far off; what scores gives for them has no meaning.
+    //   scores  to[i][0..g) = q_m . k_j with m = which[i]; behind the last key any number
+    //   values  to[i][0..dv) += sum_j weight[i][j] v_j, weights in [0, 1e6], 0 behind the last key; dv rounded up to
+    //           MRA_PAD. Not where the guard refuses all rows: a key or value is not finite.
+    uint64_t (*means)(
+        const struct mra_attn_head * a, const struct mra_int8_pack * p, const float * q, int n, void * scratch);
+    void (*scores)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, float * const * to,
+        const uint8_t * which, int n, void * scratch);
+    void (*values)(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, float * const * to,
+        const float * const * weight, int n, void * scratch);
 };
 
 // Leaves in a and p, copies of a head's, only the blocks of keys that queries [i, i + n) can see; returns the first of

@@ -41,7 +41,7 @@ struct mra_pack {
     void * v;        // [n_k][ldv]
     size_t ldk, ldv; // elements
     // block statistics, columns frame only; blocks of g keys, n_b = ceil(n_k/g), n_p = n_b rounded up to MRA_PANEL
-    void * kp;       // [n_b][dk][g]              keys of a block, transposed; 0 behind the last key
+    void * kp;       // [n_b][dk][g]              keys of a block, transposed; 0 behind the last key. NULL: rows will do
     float * k_range; // [n_p/32][2*dk][32]        channel maxima, then minima, of 32 blocks
     float * k_mean;  // [n_p/32][dk][32]
     float * v_mean;  // [n_b][dv]
@@ -193,7 +193,8 @@ struct mra_kernels {
     void (*key_bias)(const struct mra_attn_head * a, void * scratch);
 
     // Columns frame, query blocks [x0, x0 + a->group) as far as there are any. With a->int8 the kept keys' part is
-    // computed in integers, where these are good enough; scratch then has MRA_INT8_SCRATCH bytes more.
+    // computed in integers, where these are good enough, and so are logits and coarse values where it has the kernels;
+    // scratch then has MRA_INT8_SCRATCH bytes more. Where pack.kp is NULL, logits in floats come from rows of K.
     // With sorted.order: the sorted frame. Query block x has the queries order[16 x ...], its key blocks are expanded
     // by bound + largest bias, keys kept by q~.k_j + key_bias[j], and what is not kept weighs e^{scale (q~.k_j + (q_i -
     // q~).k_mean)}: as if k_mean had been subtracted from all keys. Blocks with all_keys are exact.

@@ -102,10 +102,11 @@ struct mra_attn_node {
     int32_t m2;     // keys kept
     float scale;
     float budget;
-    int32_t max_len; // longest sequence
-    uint8_t int8;    // on the CPU in integers: bytes of an integer of K and V; 0: in floats
-    uint8_t shares;  // sorted: heads keep different numbers of keys (MRA_SRC_SHARES, but for pack)
-    int16_t n_all;   // sorted: query blocks that use all keys, -1: by length
+    int32_t max_len;      // longest sequence
+    uint8_t int8 : 4;     // on the CPU in integers: bytes of an integer of K and V; 0: in floats
+    uint8_t int8_all : 4; // columns, sorted: so are scores and coarse values; no keys are transposed as floats
+    uint8_t shares;       // sorted: heads keep different numbers of keys (MRA_SRC_SHARES, but for pack)
+    int16_t n_all;        // sorted: query blocks that use all keys, -1: by length
 };
 
 struct mra_linear_node {

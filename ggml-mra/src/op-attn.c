@@ -49,10 +49,11 @@ static struct ggml_tensor * fused(struct ggml_context * ctx, struct ggml_tensor 
         .scale = scale_of(a, q),
         .budget = a->budget,
         .max_len = (int32_t) max_len,
-        .int8 = (uint8_t) (mra_attn_type_runs(a->type) == MRA_ATTN_INT8 ? mra_kernels_get()->int8.bytes : 0),
+        .int8 = (uint8_t) (mra_attn_type_runs(a->type) == MRA_ATTN_INT8 ? mra_kernels_get()->int8.bytes : 0) & 15,
         .shares = a->shares != NULL,
         .n_all = (int16_t) (a->counts[0] < 0 || a->counts[2] < 0 ? -1 : mra_min(a->counts[2], INT16_MAX)),
     };
+    p.u.attn.int8_all = p.u.attn.int8 && a->frame != MRA_FRAME_EXACT && mra_kernels_get()->int8.scores;
     struct ggml_tensor * pack = mra_pack_new(ctx, q, k, v, lengths, starts, &p.u.attn, n_seq, err);
     if (!pack) return NULL;
     struct mra_sources src = { .fixed = { q, k, v, pack },

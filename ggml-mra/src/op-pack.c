@@ -18,10 +18,11 @@ enum {
 _Static_assert(PACK_KEYS % (16 * MRA_KEY_BLOCK_WIDE) == 0, "the pack kernel takes whole panels");
 
 // Rows that need no padding are read in place if they lie end to end. So are, in the exact frame, the rows of a short
-// sequence, which are read in order: a copy would cost more than the page misses of rows that are spread; and rows that
-// few queries read as floats, or only those near them.
+// sequence, which are read in order: a copy would cost more than the page misses of rows that are spread; and in all
+// frames rows that few queries read as floats, or only those near them.
 static bool in_place(const struct ggml_tensor * t, const struct mra_attn_node * a) {
-    const bool few = a->frame == MRA_FRAME_NEAR || (a->frame == MRA_FRAME_EXACT && (a->max_len <= SHORT || a->int8)),
+    const bool few = a->frame == MRA_FRAME_NEAR || (a->frame == MRA_FRAME_EXACT && (a->max_len <= SHORT || a->int8)) ||
+        a->int8_all,
                spread = few && t->nb[1] % ggml_type_size(t->type) == 0;
     return t->ne[0] % MRA_PAD == 0 && (t->nb[1] == ggml_row_size(t->type, t->ne[0]) || spread);
 }
@@ -67,8 +68,9 @@ static struct mra_pack_layout layout_of(
     if (p->flags & MRA_FLAG_COPY) l.per_token += (d + dv) * es;
     if (mra_attn_has_columns(&p->u.attn)) {
         // n tokens have at most n/16 + 1 blocks of at least 16 keys, n/16 + 32 with those that fill the last panel
-        l.per_token += d * es + (3 * d + dv) * sizeof(float) / MRA_KEY_BLOCK;
-        l.per_head += MRA_KEY_BLOCK_WIDE * d * es + MRA_PANEL * 3 * d * sizeof(float) + dv * sizeof(float);
+        const size_t transposed = p->u.attn.int8_all ? 0 : d * es;
+        l.per_token += transposed + (3 * d + dv) * sizeof(float) / MRA_KEY_BLOCK;
+        l.per_head += MRA_KEY_BLOCK_WIDE * transposed + MRA_PANEL * 3 * d * sizeof(float) + dv * sizeof(float);
     }
     if (p->u.attn.int8) { // 1: keys' ranges
         l.per_token += (MRA_ROUND_UP(d, MRA_INT8_PAD) + MRA_ROUND_UP(dv, MRA_INT8_PAD)) * p->u.attn.int8 +
@@ -221,7 +223,7 @@ static void lay_out_head(const struct mra_job * j, struct mra_attn_head * a, boo
     }
     if (a->g) {
         const size_t n_b = mra_div_up(a->n_k, a->g), n_p = MRA_ROUND_UP(n_b, MRA_PANEL);
-        p.kp = TAKE(n_b * a->g * d * es);
+        if (!j->attn.int8_all) p.kp = TAKE(n_b * a->g * d * es);
         p.k_range = TAKE(n_p * 2 * d * sizeof(float));
         p.k_mean = TAKE(n_p * d * sizeof(float));
         p.v_mean = TAKE(n_b * dv * sizeof(float));
@@ -311,7 +313,7 @@ void mra_compute_pack(struct ggml_tensor * dst, const struct mra_node * p, int i
             int64_t n_rows;
             bool exact;
             const struct mra_attn_head a = mra_job_head(&j, s, h, &n_rows, &exact);
-            const bool floats = !exact || j.copy;
+            const bool floats = j.copy || (!exact && (a.pack.kp || a.m1 * a.g < a.n_k));
             for (int k0 = 0; k0 < a.n_k && (floats || a.int8); k0 += PACK_KEYS) {
                 if (item++ % nth != ith) continue;
                 const int k1 = mra_min(k0 + PACK_KEYS, a.n_k);

@@ -78,6 +78,16 @@ INL void v_store_small(void * p, vi a) {
 #endif
 }
 
+// as v_dot, x being weights, w values, whose bias comes off: sum x (w + 128) - 128 sum x
+INL vi v_dot_weights(vi acc, vi x, vi w) {
+#if VALUE_BIAS
+    const uint32x4_t sum = vdotq_u32(vdupq_n_u32(0), (uint8x16_t) x, (uint8x16_t) v_set1_i(0x01010101));
+    return (vi) vdotq_u32((uint32x4_t) acc, (uint8x16_t) x, (uint8x16_t) w) - VALUE_BIAS * (vi) sum;
+#else
+    return v_dot(acc, x, w);
+#endif
+}
+
 // as v_dot, x being weights, w values with VALUE_BIAS
 INL vi v_dot_values(vi acc, vi x, vi w) {
 #if VALUE_BIAS

@@ -19,6 +19,28 @@ INL void int8_ahead(struct mra_rows x, int64_t t, int n, int D) {
         for (int c = 0; c < D; c += 16) __builtin_prefetch(x.data + t * (int64_t) x.stride + 4 * c);
 }
 
+// x . y, rows of D, in 16 sums: the same bits with vectors of any length
+INL float int8_dot_16(const float * x, const float * y, int D) {
+    vf sum[16 / VL];
+    float s[16];
+    UNROLL for (int i = 0; i < 16 / VL; i++) sum[i] = v_set1(0);
+    for (int c = 0; c < D; c += 16)
+        UNROLL for (int i = 0; i < 16 / VL; i++)
+            sum[i] = v_fused(v_load(x + c + i * VL), v_load(y + c + i * VL), sum[i]);
+    UNROLL for (int i = 0; i < 16 / VL; i++) v_store(s + i * VL, sum[i]);
+    for (int n = 8; n; n /= 2)
+        for (int i = 0; i < n; i++) s[i] += s[i + n];
+    return s[0];
+}
+
+// where the results of rows [i, i + n) go, up to i1, and the queries H rows behind them
+INL void int8_fetch_rows(const struct mra_attn_head * a, int i, int n, int i1, int H) {
+    for (const int stop = i + n < i1 ? i + n : i1; i < stop; i++) {
+        for (int c = 0; c < a->dv; c += 16) __builtin_prefetch(a->out + mra_query_at(a, i) * a->ld_out + c, 1);
+        if (i + H < a->n_q) int8_ahead(a->q, (int64_t) mra_query_at(a, i + H), INT32_MAX, a->d);
+    }
+}
+
 // the larger; NaN if one is
 INL float int8_most(float a, float b) { return a <= b || b != b ? b : a; }
 

@@ -159,7 +159,60 @@ static uint32_t window_attn(
     return left;
 }
 
-const struct mra_int8_kernels mra_int8_ref_bf16 = { MRA_INT8_BF16, sizeof(uint16_t), pack, attn, window_attn };
+static uint64_t means(
+    const struct mra_attn_head * a, const struct mra_int8_pack * p, const float * q, int n, void * scratch) {
+    struct mra_ref_mean * r = scratch;
+    const double dev = MRA_BF16_ROUNDING * a->scale, limit = MRA_INT8_LIMIT * MRA_INT8_LIMIT;
+    uint64_t left = 0;
+    double k2 = 0;
+    for (int b = 0; b * MRA_INT8_KEYS < a->n_k; b++) k2 = most_of(p->range[b].k_norm2, k2);
+    for (int i = 0; i < n; i++, q += MRA_ROUND_UP(a->d, MRA_PAD)) {
+        double second = 0, fourth = 0;
+        for (int c = 0; c < a->d; c++) {
+            const float x = q[c] * p->q_factor[c];
+            r[i].q[c] = mra_ref_from_bf16(mra_ref_to_bf16(x));
+            second += (double) x * x;
+            fourth += (double) x * x * x * x;
+        }
+        r[i].same = mra_ref_dot_16(q, p->mean, a->d);
+        const bool ok = isfinite(k2) && p->v_factor[0] >= MRA_BF16_LEAST_V &&
+            (second == 0 || fourth / second * k2 * dev * dev <= limit);
+        left |= (uint64_t) !ok << i;
+    }
+    return left;
+}
+
+static void scores(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, float * const * to,
+    const uint8_t * which, int n, void * scratch) {
+    const struct mra_ref_mean * r = scratch;
+    const int64_t dk = MRA_ROUND_UP(a->d, MRA_INT8_PAD);
+    for (int i = 0; i < n; i++)
+        for (int j = j0; j < j0 + a->g && j < a->n_k; j++)
+            to[i][j - j0] = score_of(r[which[i]].q, (const uint16_t *) p->k + j * dk, a->d, r[which[i]].same);
+}
+
+static void values(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, float * const * to,
+    const float * const * weight, int n, void * scratch) {
+    const int64_t dv = MRA_ROUND_UP(a->dv, MRA_INT8_PAD);
+    (void) scratch;
+    for (int i = 0; i < n; i++)
+        for (int c = 0; c < a->dv; c++) {
+            double sum = 0;
+            for (int j = j0; j < j0 + a->g && j < a->n_k; j++)
+                sum += (double) mra_ref_from_bf16(mra_ref_to_bf16(weight[i][j - j0])) *
+                    mra_ref_from_bf16(((const uint16_t *) p->v)[j * dv + c]);
+            to[i][c] = (float) (to[i][c] + sum * p->v_factor[c]);
+        }
+}
+
+const struct mra_int8_kernels mra_int8_ref_bf16 = { .form = MRA_INT8_BF16,
+    .bytes = sizeof(uint16_t),
+    .pack = pack,
+    .attn = attn,
+    .window_attn = window_attn,
+    .means = means,
+    .scores = scores,
+    .values = values };
 
 const struct mra_int8_kernels * mra_int8_reference(const struct mra_int8_kernels * k) {
     return k->form.w_max == mra_int8_ref_bytes.form.w_max ? &mra_int8_ref_bytes

@@ -7,7 +7,7 @@
 enum { H = MRA_QUERY_BLOCK };
 
 struct cell {
-    double s, choice; // score, score to choose by
+    double s, choice; // score without its scale, score to choose by
     int32_t id;       // key block or key
     int32_t taken;    // refined?
 };
@@ -76,10 +76,67 @@ static bool any_nan(const struct cell * blocks, const double * l0, int n_block, 
     return false;
 }
 
+// 2^x, x about 0 or less, as kernels compute it: the integers of the coarse weights depend on it
+static float exp2_of(float x) {
+    static const float p[6] = { 1.339887e-3f, 9.618437e-3f, 5.550332e-2f, 2.402265e-1f, 6.931472e-1f, 1.0f };
+    if (!(x > -127)) return 0;
+    const float n = rintf(fminf(x, 0)), f = x - n;
+    float r = p[0];
+    for (int i = 1; i < 6; i++) r = fmaf(r, f, p[i]);
+    return ldexpf(r, (int) n);
+}
+
+// e^{scale s - max}, s a score of q~; max: of integers a whole power of 2, in natural units
+static double weight_of(const struct mra_attn_head * a, double s, bool integers, double max) {
+    return integers ? exp2_of(fmaf((float) s, a->scale * MRA_LOG2E, -(float) rint(max * MRA_LOG2E)))
+                    : exp(a->scale * s - max);
+}
+
+// acc = coarse weights x values in integers
+static void integer_values(
+    const struct mra_attn_head * a, const struct cell * keys, int n_key, double max, double * acc) {
+    for (int j = 0, n; j < n_key; j += n) { // whole key blocks, but for the last
+        float weight[MRA_KEY_BLOCK_WIDE], value[MRA_INT8_MAX_DIM] = { 0 }, *to = value;
+        const float * from = weight;
+        n = a->n_k - keys[j].id < a->g ? a->n_k - keys[j].id : a->g;
+        for (int t = 0; t < n; t++) weight[t] = keys[j + t].taken ? 0 : (float) weight_of(a, keys[j + t].s, true, max);
+        a->int8->values(a, &a->int8_pack, keys[j].id, &to, &from, 1, NULL);
+        for (int c = 0; c < a->dv; c++) acc[c] += value[c];
+    }
+}
+
+// logits of the keys of block y: in integers by mean, or where that is NULL from q~ itself. Returns how many.
+static int block_keys(
+    const struct mra_attn_head * a, const double * qm, struct mra_ref_mean * mean, int y, struct cell * keys) {
+    const int first = y * a->g, n = a->n_k - first < a->g ? a->n_k - first : a->g;
+    float logits[MRA_KEY_BLOCK_WIDE], *to = logits;
+    const uint8_t which = 0;
+    if (mean) a->int8->scores(a, &a->int8_pack, first, &to, &which, 1, mean);
+    for (int j = 0; j < n; j++) {
+        keys[j] = (struct cell) { .id = first + j, .s = mean ? logits[j] : 0 };
+        for (int c = 0; c < a->d && !mean; c++) keys[j].s += qm[c] * mra_ref_value(a->k, first + j, c);
+        keys[j].s = mra_ref_score(keys[j].s);
+    }
+    return n;
+}
+
+// q~ of queries [first, first + n) in integers, from its sum in floats; false: there are none, or they are not good
+// enough
+static bool integer_mean(
+    const struct mra_attn_head * a, const double * qm, int first, int n, struct mra_ref_mean * mean) {
+    float q[MRA_INT8_MAX_DIM] = { 0 };
+    if (!a->int8 || !a->int8->means) return false;
+    for (int c = 0; c < a->d; c++) {
+        for (int i = first; i < first + n; i++) q[c] += (float) mra_ref_value(a->q, i, c);
+        q[c] = a->sorted.order ? (float) qm[c] : q[c] * (1.0f / (float) n);
+    }
+    return a->int8->means(a, &a->int8_pack, q, 1, mean) == 0;
+}
+
 // state = what is not kept: maximum, sum, acc[dv]. A NaN among the scores makes all of it NaN, also where nothing else
 // is used of what is not kept.
 static void coarse(const struct mra_attn_head * a, const struct cell * blocks, const double * l0,
-    const struct cell * keys, int n_key, double * max, double * sum, double * acc) {
+    const struct cell * keys, int n_key, bool integers, double * max, double * sum, double * acc) {
     const int nb = (a->n_k + a->g - 1) / a->g;
     double lo, hi;
     *max = -INFINITY;
@@ -91,16 +148,18 @@ static void coarse(const struct mra_attn_head * a, const struct cell * blocks, c
     }
     if (a->finest_only) return;
     for (int j = 0; j < n_key; j++)
-        if (!keys[j].taken) *max = fmax(*max, keys[j].s);
+        if (!keys[j].taken) *max = fmax(*max, a->scale * keys[j].s);
     for (int y = 0; y < nb; y++)
         if (!blocks[y].taken) *max = fmax(*max, l0[y]);
     if (*max == -INFINITY) return; // no weight is left
+    if (integers) *max = ceil(*max * MRA_LOG2E) / MRA_LOG2E;
     for (int j = 0; j < n_key; j++)
         if (!keys[j].taken) {
-            const double p = exp(keys[j].s - *max);
+            const double p = weight_of(a, keys[j].s, integers, *max);
             *sum += p;
-            for (int c = 0; c < a->dv; c++) acc[c] += p * mra_ref_value(a->v, keys[j].id, c);
+            for (int c = 0; c < a->dv && !integers; c++) acc[c] += p * mra_ref_value(a->v, keys[j].id, c);
         }
+    if (integers) integer_values(a, keys, n_key, *max, acc);
     for (int y = 0; y < nb; y++)
         if (!blocks[y].taken) {
             const int first = y * a->g, n = a->n_k - first < a->g ? a->n_k - first : a->g;
@@ -140,10 +199,8 @@ static double centre(const struct mra_attn_head * a, int i, const double * qm) {
 // the m2 best keys by score, and bias where there is one
 static void choose_keys(const struct mra_attn_head * a, struct cell * keys, int n_key) {
     const float * bias = a->sorted.order ? a->sorted.key_bias : NULL;
-    for (int j = 0; j < n_key && bias; j++) keys[j].choice = keys[j].s + bias[keys[j].id];
-    for (int j = 0; j < n_key && !bias; j++) keys[j].choice = keys[j].s;
+    for (int j = 0; j < n_key; j++) keys[j].choice = bias ? (float) (keys[j].s + bias[keys[j].id]) : keys[j].s;
     take_best(keys, n_key, a->m2);
-    for (int j = 0; j < n_key; j++) keys[j].s *= a->scale;
 }
 
 // queries [first, end) of a's order attend to all keys
@@ -170,6 +227,15 @@ static uint32_t integer_rows(const struct mra_attn_head * a, int i0, int i1, con
     return n ? a->int8->attn(a, &a->int8_pack, i0, i1, idx, n, state, NULL) : all;
 }
 
+// the same, in integers where these are good enough; keys: memory for all of them
+static void all_keys_rows(const struct mra_attn_head * a, int first, int end, struct cell * keys) {
+    for (int j = 0; j < a->n_k; j++) keys[j] = (struct cell) { .id = j, .taken = 1 };
+    const double none[MRA_INT8_MAX_DIM] = { 0 };
+    const uint32_t left = integer_rows(a, first, end, keys, a->n_k, -INFINITY, 0, none);
+    for (int i = first; i < end; i++)
+        if (left >> (i - first) & 1) exact_rows(a, i, i + 1);
+}
+
 void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
     const int nb = (a->n_k + a->g - 1) / a->g;
     struct cell * blocks = scratch; // the group's scratch is more than one query block needs
@@ -180,24 +246,20 @@ void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch) {
         double qm[256], lo, hi, cmax, csum, cacc[256];
         const int32_t * order = a->sorted.order;
         if (order && a->sorted.all_keys[x]) {
-            exact_rows(a, x * H, end);
+            all_keys_rows(a, x * H, end, keys);
             continue;
         }
         for (int c = 0; c < a->d; c++)
             qm[c] = order ? a->sorted.q_mean[x * MRA_ROUND_UP(a->d, MRA_PAD) + c]
                           : stat(a->q, x * H, end - x * H, c, &lo, &hi);
         expand(a, qm, x, blocks, l0);
+        struct mra_ref_mean mean;
+        const bool integers = integer_mean(a, qm, x * H, end - x * H, &mean);
         int n_key = 0;
         for (int y = 0; y < nb; y++)
-            if (blocks[y].taken) {
-                for (int j = y * a->g; j < (y + 1) * a->g && j < a->n_k; j++, n_key++) {
-                    keys[n_key] = (struct cell) { .id = j };
-                    for (int c = 0; c < a->d; c++) keys[n_key].s += qm[c] * mra_ref_value(a->k, j, c);
-                    keys[n_key].s = mra_ref_score(keys[n_key].s);
-                }
-            }
+            if (blocks[y].taken) n_key += block_keys(a, qm, integers ? &mean : NULL, y, keys + n_key);
         choose_keys(a, keys, n_key);
-        coarse(a, blocks, l0, keys, n_key, &cmax, &csum, cacc);
+        coarse(a, blocks, l0, keys, n_key, integers, &cmax, &csum, cacc);
         const uint32_t left = integer_rows(a, x * H, end, keys, n_key, cmax, csum, cacc);
         for (int i = x * H; i < end; i++) {
             const int row = order ? order[i] : i;

@@ -11,6 +11,21 @@
 // Scores are F32: one beyond its range is infinite. (NaN stays NaN.)
 static inline double mra_ref_score(double s) { return s > FLT_MAX ? INFINITY : s < -FLT_MAX ? -INFINITY : s; }
 
+// a mean query in integers or bfloat16, as means of int8.h leaves it for scores
+struct mra_ref_mean {
+    float scale, same; // same: q . mean key
+    float q[MRA_INT8_MAX_DIM];
+};
+
+// x . y in 16 float sums, as kernels have it whatever their vectors are: integers depend on it
+static inline float mra_ref_dot_16(const float * x, const float * y, int d) {
+    float s[16] = { 0 };
+    for (int c = 0; c < d; c++) s[c % 16] = fmaf(x[c], y[c], s[c % 16]);
+    for (int n = 8; n; n /= 2)
+        for (int i = 0; i < n; i++) s[i] += s[i + n];
+    return s[0];
+}
+
 // the nearest bfloat16, ties to even; denormals count as 0, NaN stays NaN
 static inline uint16_t mra_ref_to_bf16(float x) {
     uint32_t u;

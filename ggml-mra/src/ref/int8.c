@@ -4,6 +4,8 @@
 
 typedef int16_t whole;
 
+static const struct mra_int8_form bytes = MRA_INT8_BYTES, words = MRA_INT8_WORDS;
+
 // the larger; NaN if one is
 static double most_of(double a, double b) { return a <= b || isnan(b) ? b : a; }
 
@@ -131,6 +133,17 @@ struct row {
     double shift;
 };
 
+// deviation of a logit predicted from rounding alone, squared
+static double deviation2(
+    const struct mra_attn_head * a, const struct mra_int8_pack * p, double q_step, double q_norm2) {
+    double k2 = 0, step = 0;
+    for (int b = 0; b * MRA_INT8_KEYS < a->n_k; b++) {
+        k2 = most_of(p->range[b].k_norm2, k2);
+        step = most_of(p->range[b].k_step, step);
+    }
+    return (q_step * q_step * k2 + q_norm2 * step * step) / 12 * a->scale * a->scale;
+}
+
 // false: too far off
 static bool row_of(const struct mra_int8_form * form, const struct mra_attn_head * a, const struct mra_int8_pack * p,
     int i, struct row * r) {
@@ -138,7 +151,7 @@ static bool row_of(const struct mra_int8_form * form, const struct mra_attn_head
     const size_t block = (size_t) i / MRA_QUERY_BLOCK * MRA_ROUND_UP(a->d, MRA_PAD);
     const int at = (int) mra_query_at(a, i);
     float x[MRA_INT8_MAX_DIM];
-    double q2 = 0, k2 = 0, step = 0;
+    double q2 = 0;
     r->shift = 0;
     for (int c = 0; c < a->d; c++) {
         const double q = value(a->q, at, c), f = (double) a->scale * 1.44269504f;
@@ -150,12 +163,7 @@ static bool row_of(const struct mra_int8_form * form, const struct mra_attn_head
     const float s = largest(x, a->d), f = (float) form->q_max / s;
     for (int c = 0; c < a->d; c++) r->q[c] = (whole) (isfinite(x[c] * f) ? lrintf(x[c] * f) : 0);
     r->scale = s / (float) form->q_max * (a->scale * 1.44269504f);
-    for (int b = 0; b * MRA_INT8_KEYS < a->n_k; b++) {
-        k2 = most_of(p->range[b].k_norm2, k2);
-        step = most_of(p->range[b].k_step, step);
-    }
-    const double sq = s / (float) form->q_max, dev = (sq * sq * k2 + q2 * step * step) / 12 * a->scale * a->scale;
-    return dev <= (double) MRA_INT8_LIMIT * MRA_INT8_LIMIT;
+    return deviation2(a, p, s / (float) form->q_max, q2) <= (double) MRA_INT8_LIMIT * MRA_INT8_LIMIT;
 }
 
 // idx: keys, -1 for one that the row does not see, or NULL
@@ -227,7 +235,60 @@ static uint32_t window_attn(const struct mra_int8_form * form, const struct mra_
     return left;
 }
 
-static const struct mra_int8_form bytes = MRA_INT8_BYTES, words = MRA_INT8_WORDS;
+static uint64_t means(
+    const struct mra_attn_head * a, const struct mra_int8_pack * p, const float * q, int n, void * scratch) {
+    struct mra_ref_mean * r = scratch;
+    uint64_t left = 0;
+    for (int i = 0; i < n; i++, q += MRA_ROUND_UP(a->d, MRA_PAD)) {
+        float x[MRA_INT8_MAX_DIM];
+        double q2 = 0;
+        for (int c = 0; c < a->d; c++) {
+            x[c] = q[c] * p->q_factor[c];
+            q2 += (double) x[c] * x[c];
+        }
+        const float s = largest(x, a->d), f = (float) bytes.q_max / s;
+        for (int c = 0; c < a->d; c++) r[i].q[c] = isfinite(x[c] * f) ? rintf(x[c] * f) : 0;
+        r[i].scale = s / (float) bytes.q_max;
+        r[i].same = mra_ref_dot_16(q, p->mean, a->d);
+        const bool ok = deviation2(a, p, r[i].scale, q2) <= (double) MRA_INT8_LIMIT * MRA_INT8_LIMIT;
+        left |= (uint64_t) !ok << i;
+    }
+    return left;
+}
+
+static void scores(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, float * const * to,
+    const uint8_t * which, int n, void * scratch) {
+    const struct mra_ref_mean * r = scratch;
+    const int dk = MRA_ROUND_UP(a->d, MRA_PAD);
+    for (int i = 0; i < n; i++)
+        for (int j = j0; j < j0 + a->g && j < a->n_k; j++) {
+            float dot = 0; // a whole number
+            for (int c = 0; c < a->d; c++) dot += r[which[i]].q[c] * ((const whole *) p->k)[(int64_t) j * dk + c];
+            to[i][j - j0] = fmaf(dot * p->key[j].k_scale, r[which[i]].scale, r[which[i]].same);
+        }
+}
+
+static void values(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, float * const * to,
+    const float * const * weight, int n, void * scratch) {
+    const int dv = MRA_ROUND_UP(a->dv, MRA_PAD), n_key = j0 + a->g < a->n_k ? a->g : a->n_k - j0;
+    (void) scratch;
+    for (int i = 0; i < n; i++) {
+        float x[MRA_KEY_BLOCK_WIDE], top = 0;
+        for (int j = 0; j < n_key; j++) {
+            x[j] = weight[i][j] * (1 / p->key[j0 + j].v_inv);
+            top = fmaxf(x[j], top);
+        }
+        if (!(top >= MRA_INT8_LEAST)) continue;
+        const float inv = (float) bytes.w_max / top;
+        for (int c = 0; c < a->dv; c++) {
+            double sum = 0;
+            for (int j = 0; j < n_key; j++)
+                sum += rintf(x[j] * inv) * ((const whole *) p->v)[(int64_t) (j0 + j) * dv + c];
+            to[i][c] = (float) (to[i][c] + sum * top / bytes.w_max * p->v_factor[c]);
+        }
+    }
+}
+
 static void pack_bytes(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1) {
     pack(&bytes, a, p, j0, j1);
 }
@@ -256,7 +317,16 @@ static uint32_t window_attn_words(
     return window_attn(&words, a, p, i0, i1, window);
 }
 
-const struct mra_int8_kernels mra_int8_ref_bytes = { MRA_INT8_BYTES, sizeof(whole), pack_bytes, attn_bytes,
-    window_attn_bytes };
-const struct mra_int8_kernels mra_int8_ref_words = { MRA_INT8_WORDS, sizeof(whole), pack_words, attn_words,
-    window_attn_words };
+const struct mra_int8_kernels mra_int8_ref_bytes = { .form = MRA_INT8_BYTES,
+    .bytes = sizeof(whole),
+    .pack = pack_bytes,
+    .attn = attn_bytes,
+    .window_attn = window_attn_bytes,
+    .means = means,
+    .scores = scores,
+    .values = values };
+const struct mra_int8_kernels mra_int8_ref_words = { .form = MRA_INT8_WORDS,
+    .bytes = sizeof(whole),
+    .pack = pack_words,
+    .attn = attn_words,
+    .window_attn = window_attn_words };
