@@ -92,6 +92,12 @@ static void check_type(const struct golden * g, const struct golden * trained) {
     CHECK(strcmp(text_of(trained->model, MRA_ATTENTION_TYPE_AUTO, trained->seqs[trained->n_seq - 1].n, text),
               "32,1, as trained") == 0,
         "trained: '%s'", text);
+    CHECK(mra_quantize(trained->path, quantized, &q, NULL, &err) == MRA_OK, "%s", err.msg);
+    mra_model_free(m);
+    m = load(quantized, NULL);
+    CHECK(
+        strcmp(text_of(m, MRA_ATTENTION_TYPE_AUTO, trained->seqs[trained->n_seq - 1].n, text), "32,1, as trained") == 0,
+        "trained, q8_0: '%s'", text);
     struct mra_context_params p = threads(1);
     p.attention_type = MRA_ATTENTION_TYPE_INT8;
     CHECK(!mra_context_new(trained->model, &p, &err) && err.code == MRA_ERR_UNSUPPORTED && strstr(err.msg, "trained"),
