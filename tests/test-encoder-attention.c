@@ -108,7 +108,8 @@ static void check_type(const struct golden * g, const struct golden * trained) {
     remove(quantized);
 }
 
-// close to floats, and the same bits however sequences and threads are put together
+// Close to floats, or where a sparse frame chose other keys of almost equal scores: with no larger an error, to a
+// twentieth of it. And the same bits however sequences and threads are put together.
 static void check_int8(const struct golden * g, enum mra_attention attention) {
     struct mra_context_params p = threads(1);
     p.attention = attention;
@@ -121,8 +122,14 @@ static void check_int8(const struct golden * g, enum mra_attention attention) {
     p.n_threads = 3;
     p.n_batch = 1;
     float * b = encode_new(g->model, p, g->seqs, g->n_seq, tokens());
-    const double off = relative_error(a, floats, n);
-    CHECK(off <= .02, "%s: int8 is %.4f off floats", g->name, off);
+    struct mra_context_params full = threads(1);
+    full.attention = MRA_ATTENTION_EXACT;
+    float * exact = encode_new(g->model, full, g->seqs, g->n_seq, tokens());
+    const double off = relative_error(a, floats, n), error = relative_error(floats, exact, n),
+                 now = relative_error(a, exact, n);
+    CHECK(off <= .02 || (error > .02 && now <= 1.05 * error),
+        "%s: int8 is %.4f off floats, its error %.4f, theirs %.4f", g->name, off, now, error);
+    free(exact);
     CHECK(off > 1e-7 || mra_attn_type_runs(MRA_ATTN_INT8) != MRA_ATTN_INT8, "%s: int8 is what floats give", g->name);
     CHECK(memcmp(a, b, (size_t) n * sizeof(float)) == 0, "%s: int8: threads or passes change the result", g->name);
     free(floats);

@@ -85,7 +85,8 @@ static void test_case(const char * dir, const struct golden * c, const struct np
     npy_free(&want);
 }
 
-// In integers: the whole node against floats of the same frame, and of exact attention on top of the frame's error
+// In integers: the whole node against floats of the same frame. Sparse frames may choose other keys where scores are
+// almost equal: then it is the error against exact attention that may grow by a hundredth of itself at most.
 static void test_int8(const struct golden * c, const struct npy * qkv) {
     const struct mra_kernels *tables[16], *refs[16];
     struct mra_attn_params p = params_of(c);
@@ -93,26 +94,30 @@ static void test_int8(const struct golden * c, const struct npy * qkv) {
     const int n_tables = int8_tables(tables, refs, 16);
     const int64_t n = (int64_t) N_HEAD * c->n * D;
     mra_kernels_set(&mra_kernels_ref);
-    float *want = run(c, qkv, &p, GGML_TYPE_F32), *ref = NULL;
+    const struct mra_attn_params full = mra_attn_params_exact();
+    float *want = run(c, qkv, &p, GGML_TYPE_F32), *exact = run(c, qkv, &full, GGML_TYPE_F32), *ref = NULL;
+    const double error = relative_error(want, exact, n);
     p.type = MRA_ATTN_INT8;
     for (int t = 0; t < n_tables; t++)
         for (int f16 = 0; f16 < 2; f16++) {
-            if (!f16 && (t == 0 || refs[t] != refs[t - 1])) {
+            if (!f16 && (t == 0 || refs[t] != refs[t - 1] || p.frame == MRA_FRAME_SORTED)) {
                 free(ref);
-                mra_kernels_set(refs[t]);
+                mra_kernels_set(kernels_with_means(refs[t], tables[t]));
                 ref = run(c, qkv, &p, GGML_TYPE_F32);
             }
             mra_kernels_set(tables[t]);
             float * a = run(c, qkv, &p, f16 ? GGML_TYPE_F16 : GGML_TYPE_F32);
-            const double e = max_error(a, ref, n), off = relative_error(a, want, n);
+            const double e = max_error(a, ref, n), off = relative_error(a, want, n), now = relative_error(a, exact, n);
             CHECK(e <= 2e-5, "%s: %s in integers differs from the reference by %.1e", c->name, tables[t]->name, e);
-            CHECK(off <= int8_tolerance(tables[t], 0.01), "%s: %s in integers is %.5f off floats", c->name,
-                tables[t]->name, off);
+            CHECK(off <= int8_tolerance(tables[t], 0.01) || (error > 0.01 && now <= 1.01 * error),
+                "%s: %s in integers is %.5f off floats, its error %.5f, theirs %.5f", c->name, tables[t]->name, off,
+                now, error);
             CHECK(off > 2e-5, "%s: %s in integers is what floats give", c->name, tables[t]->name);
             free(a);
         }
     kernels_best();
     free(ref);
+    free(exact);
     free(want);
 }
 
