@@ -69,19 +69,27 @@ ops        |softmax-state.cuh|mra_warp_max<4>(top)|mra_warp_max<2>(top)
 ops        |softmax-state.cuh|mra_warp_sum<4>(st.sum[r])|mra_warp_sum<2>(st.sum[r])
 ops        |softmax-state.cuh|if (row < n_rows && c < dv)|if (c < dv)
 attn       |columns.cu|__syncwarp(); // tile t is there|// tile t is there
-attn short |columns.cu|__syncwarp(); // the lists are not read any more, and|//
 attn       |columns.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
-attn       |columns.cu|sum = mra_warp_sum<4>(sum);|sum = mra_warp_sum<2>(sum);
-attn       |columns.cu|b.expanded[i] = y; b.pooled[y] = -INFINITY;|b.expanded[i] = y;
-attn       |columns.cu|b.logit[j] = -INFINITY; });|});
-attn       |columns.cu|(float) min(g, b.s.n_k - y*g)|(float) min(g, b.s.n_k + y)
-attn       |columns.cu|for (int r = 1; r < rows; r++) sum|for (int r = 2; r < rows; r++) sum
-attn       |columns.cu|key < b.s.n_k ? sum : -INFINITY|sum
+attn short |columns.cu|__syncwarp(); // before the next values overwrite these|
+attn       |columns.cu|__syncthreads(); // nobody needs mean queries any more|
+attn       |columns.cu|__syncwarp(); // all lanes have read what lane 0 writes|
+attn       |columns.cu|step*STEP + t*8 + (int) threadIdx.x%MRA_WARP/4, b.s.n_k - 1)|step*STEP + t*8 + (int) threadIdx.x%MRA_WARP/4, INT32_MAX)
+attn       |columns.cu|min(first + r, n - 1)|(first + r)
+attn       |columns.cu|(c < d ? row[t] + c*2 : zeros)|(row[t] + c*2)
+attn       |columns.cu|on[half] &= ~(k.above \! k.open);|on[half] &= ~k.above;
+attn       |columns.cu|max(1, min(b.s.plan.g, b.s.n_k - y*b.s.plan.g))|b.s.plan.g
+attn       |columns.cu|st.sum[half] = mra_warp_sum<4>(st.sum[half])|st.sum[half] = mra_warp_sum<2>(st.sum[half])
+attn       |columns.cu|for (int i = left; i < n; i++) sum +=|for (int i = left + 1; i < n; i++) sum +=
+attn short |columns-choose.cuh|clear_bins(m.bins); __syncthreads();|clear_bins(m.bins);
+attn       |columns-choose.cuh|rank[i] < left|rank[i] <= left
+attn       |columns-choose.cuh|return w \! __shfl_xor_sync(MRA_ALL_LANES, w, 2);|return w;
+attn       |columns-choose.cuh|if (place > prefix) k.above|if (place >= prefix) k.above
+attn       |softmax-state.cuh|corr[0] != 1.0f \!\! corr[1] != 1.0f|corr[0] != 1.0f
 attn       |tile.cuh|half k[N][tile_row<D>::LD];|half k[N][tile_row<D>::LD - 8];
 attn       |tile.cuh|PART == 8 ? lane / PART : lane % AT_ONCE|lane / PART
 attn       |softmax-state.cuh|t%2 < n ?|t%2 <= n ?
 attn       |softmax-state.cuh|some && lane%4 == 0 ? sum|some ? sum
-ops        |softmax-state.cuh|st.o[i][2*r] *= corr; st|st
+ops        |softmax-state.cuh|st.o[i][t] *= corr[t/2];|if (t < 2) st.o[i][t] *= corr[0];
 ops        |block-sparse-attn.cu|if (n_cell > 0) r.n -=|if (0) r.n -=
 attn       |block-sparse-attn.cu|head/(n_head/(int) a.k.ne[2])|head%(int) a.k.ne[2]
 attn       |sequence.cuh|/ MRA_KEY_BLOCK + s;|/ MRA_KEY_BLOCK;

@@ -118,6 +118,17 @@ MRA_DEVICE uint32_t mra_pack_half2(float lo, float hi) {
     return (uint32_t) __half_as_ushort(__float2half_rn(lo)) | (uint32_t) __half_as_ushort(__float2half_rn(hi)) << 16;
 }
 
+// 2^x in one instruction; below 2^-126: 0
+MRA_DEVICE float mra_exp2(float x) {
+#if defined(__CUDACC__)
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
 // ---- copies from global to shared memory ---------------------------------------------------------------------
 
 // 16 bytes, both addresses 16-byte aligned; `from` = 0 instead of 16: zeros, though src still has to be an address of

@@ -183,7 +183,7 @@ bool mra_cuda_supports_query_order(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
     return n_src == mra_source_count(p) && dst->type == MRA_TENSOR_I32 && src[0].type == MRA_TENSOR_F32 &&
         is_kv(&src[1]) && is_kv(&src[2]) &&
-        mra_device_dim((int) src[1].ne[0], (int) src[2].ne[0]) <= MRA_DEVICE_SORTED_DIM;
+        mra_device_dim((int) src[1].ne[0], (int) src[2].ne[0]) <= MRA_DEVICE_COLUMNS_DIM;
 }
 
 int mra_cuda_query_order(
