@@ -422,6 +422,13 @@ test-attn   |op-query-order.c|at * q->ne[1] + first|at * q->ne[1]
 test-attn   |op-query-order.c|/ MRA_QUERY_BLOCK + s,|/ MRA_QUERY_BLOCK,
 test-attn   |plan.h|- mra_sorted_order_work(n_k, n_k) - a)|- a)
 test-attn   |plan.h|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_ALL|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_KEYS / 2
+test-memory|encoder/*.c|if (mra_threads_probe(p.n_threads - 1, err) != MRA_OK) goto fail;|
+test-memory|encoder/*.c|if (need <= most) return MRA_OK;|return MRA_OK;
+test-memory|encoder/*.c|O_CLOEXEC \! O_NONBLOCK|O_CLOEXEC
+test-memory|encoder/*.c|if ((size_t) st.st_size == f->size && st.st_mtim.tv_sec|if (1 \!\! st.st_mtim.tv_sec
+test-memory|encoder/*.c|usage > reclaimable ? usage - reclaimable : 0|usage
+test-encoder-api|encoder/*.c|if (!model) { mra_fail(err, MRA_ERR_ARG, "no model");|if (0) {
+test-encoder-api|encoder/*.c|return ctx ? ctx->stats : (struct mra_stats) { 0 };|return ctx->stats;
 test-errors |*.c *.h|make_plain(err->msg);|
 test-errors |*.c *.h|s[0] = s[1] = '?'|s[1] = '?'
 LIST
