@@ -419,7 +419,7 @@ test-int8 tiles|ref/bf16.c|(x + exp2_of[x >> 2 & 63]) >> 1|x >> 1
 test-attn tiles|cpu/amx-any.inc|mra_query_at(a, i0 + i) * a->ld_out|(size_t) (i0 + i) * a->ld_out
 test-attn tiles|cpu/amx-query.inc|amx_row_sums(dot) + v_set1(same)|amx_row_sums(dot)
 test-levels tiles|cpu/x86-levels.h|1 << 22 \! 1 << 24|1 << 22
-test-levels tiles|cpu/dispatch.c|ask_for_tiles() == 0; }|true; }
+test-levels tiles cpu:amx_tile|cpu/dispatch.c|ask_for_tiles() == 0; }|true; }
 test-attn whole-int8|*.c *.h|if (a.int8) a.int8->pack(&a, &a.int8_pack, k0, k1);|if (a.int8 && k0 == 0) a.int8->pack(&a, &a.int8_pack, k0, k1);
 test-attn whole-int8|*.c *.h|a->d, a->dv, a->n_k, bytes, !exact);|a->d, a->dv, a->n_k, bytes, false);
 test-attn whole-int8|*.c *.h|l.per_head += mra_int8_pack_size((int) d, (int) dv, MRA_INT8_KEYS, p->u.attn.int8) + ALIGN;|
@@ -429,7 +429,7 @@ test-attn whole-int8|cpu/columns*.inc|state[a->dv] = max * (1 / MRA_LOG2E);|stat
 test-attn whole-int8|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!(max < INFINITY)) return all;
 test-extreme whole-int8|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!n) return all;
 test-golden whole-int8|*.c *.h|(exact && a->int8) mra_int8_attn_rows(mra_kernels_get(), a, &a->int8_pack, first, end, scratch);|(0) {}
-test-backend whole-int8|*.c *.h|t.src[2] = sampled ? attn->src[0] : lengths;|t.src[2] = sampled ? k : lengths;
+test-attn whole-int8|*.c *.h|t.src[2] = sampled ? attn->src[0] : lengths;|t.src[2] = sampled ? k : lengths;
 test-errors whole-int8|*.c *.h|p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME_SQUARE|0
 test-encoder-attention whole-int8|encoder/*.c|(p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized)|p->attention_type == MRA_ATTENTION_TYPE_AUTO
 test-encoder-attention whole-int8|encoder/*.c|if (!wanted \!\! frame == MRA_FRAME_SQUARE|if (!wanted

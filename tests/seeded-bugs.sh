@@ -1,6 +1,6 @@
 # Shared by mutants*.sh, which read it with `.`: puts seeded bugs into a copy of the sources, one at a time, and sees the tests fail.
 # Lines: TEST|FILES|FROM|TO. FROM must be in exactly one of FILES (patterns: code moves between files). White space counts
-# nowhere; \! is a bar of the source. The first word of TEST is what is built and run.
+# nowhere; \! is a bar of the source. The first word of TEST is what is built and run; with cpu:FLAG among the others only on a CPU that has this flag.
 #
 # The script that reads it has functions
 #   places FILES        prints the paths of these files, in the sources ($fit = 1) or in the copy
@@ -11,7 +11,7 @@
 # In the environment: PART=I/N: each N-th line from the I-th on, so that N processes can share a list; AFTER=N: goes on behind the first N lines of
 # its part, where a run was stopped.
 part=${PART:-1/1}; after=${AFTER:-0}; n_line=0; n_mine=0
-caught=0; not_caught=0; sound=" "; stale=0
+caught=0; not_caught=0; n_other=0; sound=" "; stale=0
 command -v perl >/dev/null || { echo "skipped: no perl"; exit 77; }
 # files that are put back are compiled again: a compiler cache has them
 [ -n "${CMAKE_C_COMPILER_LAUNCHER:-}" ] || ! command -v ccache >/dev/null || export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
@@ -53,9 +53,10 @@ seeded_bugs() {
         n_line=$((n_line + 1)); [ $((n_line % ${part#*/})) = $((${part%/*} % ${part#*/})) ] || continue
         n_mine=$((n_mine + 1)); [ $n_mine -gt "$after" ] || continue
         FROM=$(printf %s "$from" | sed 's/\\!/|/g'); TO=$(printf %s "$to" | sed 's/\\!/|/g'); WRITE=; export FROM TO WRITE
-        test=${test%% *}
+        flag=$(printf %s "$test" | sed -n 's/.*cpu:\([a-z0-9_]*\).*/\1/p'); test=${test%% *}
         file=$(seed $(places "$files")) || { says "DOES NOT FIT" "$files: $FROM"; continue; }
         [ "$fit" = 1 ] && continue
+        [ -z "$flag" ] || grep -qw "$flag" /proc/cpuinfo || { printf '%-13s %s\n' "not here" "$test: $FROM (this CPU has no $flag)"; n_other=$((n_other + 1)); continue; }
         [ $stale = 0 ] || build_test "$test" >"$log" 2>&1 </dev/null # the cheaper way links what was built last: not with the last bug
         [ "$only" = short ] || check_sound "$test" "$file" # short: a selection in ctest, which runs these tests, too
         cp "$file" "$log.saved"; stale=0
@@ -70,6 +71,6 @@ seeded_bugs() {
         fi
         cp "$log.saved" "$file"
     done
-    if [ "$fit" = 1 ]; then [ $not_caught -gt 0 ] || echo "every line fits"; else echo "mutants: $caught caught, $not_caught not caught"; fi
+    if [ "$fit" = 1 ]; then [ $not_caught -gt 0 ] || echo "every line fits"; else echo "mutants: $caught caught, $not_caught not caught, $n_other for other CPUs"; fi
     [ $not_caught = 0 ]
 }
