@@ -253,6 +253,7 @@ int kernel_tables(const struct mra_kernels ** out, int max) {
     return max < 2 ? max : 2;
 }
 void kernels_best(void) { mra_kernels_set(&mra_kernels_cuda); }
+bool target_is_cpu(void) { return false; }
 double attn_tolerance(const struct mra_kernels * k, double tol) {
     return k == &mra_kernels_cuda ? fmax(tol, 2e-3) : tol;
 }
@@ -364,6 +365,7 @@ double int8_tolerance(const struct mra_kernels * k, double bytes) {
     return ref == &mra_int8_ref_bytes ? bytes : fmax(bytes / 10, 1e-5);
 }
 void kernels_best(void) { mra_kernels_set(NULL); }
+bool target_is_cpu(void) { return true; }
 double attn_tolerance(const struct mra_kernels * k, double tol) {
     (void) k;
     return tol;

@@ -92,7 +92,8 @@ const struct mra_kernels * kernels_with_order(const struct mra_kernels * k, cons
 // k, but with all that `order` computes before any attention of the sorted frame: integers hang on the last bit of it.
 // Valid until the next call.
 const struct mra_kernels * kernels_with_means(const struct mra_kernels * k, const struct mra_kernels * order);
-void kernels_best(void); // what users get: the best of the CPU, or CUDA on the host
+void kernels_best(void);  // what users get: the best of the CPU, or CUDA on the host
+bool target_is_cpu(void); // its drivers compute nodes
 // tol, or what a target that multiplies in F16 may differ by
 double attn_tolerance(const struct mra_kernels * k, double tol);
 // the same, and those that differ from them in dense layers and integer attention only; of the CPU
