@@ -427,7 +427,6 @@ test-attn whole-int8|*.c *.h|const size_t b = integers + mra_columns_scratch|con
 test-attn whole-int8|cpu/columns*.inc|exact_part(w, s, i, r, stop);|
 test-attn whole-int8|cpu/columns*.inc|state[a->dv] = max * (1 / MRA_LOG2E);|state[a->dv] = max;
 test-attn whole-int8|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!(max < INFINITY)) return all;
-test-extreme whole-int8|cpu/columns*.inc|if (!n \!\! !(max < INFINITY)) return all;|if (!n) return all;
 test-golden whole-int8|*.c *.h|(exact && a->int8) mra_int8_attn_rows(mra_kernels_get(), a, &a->int8_pack, first, end, scratch);|(0) {}
 test-attn whole-int8|*.c *.h|t.src[2] = sampled ? attn->src[0] : lengths;|t.src[2] = sampled ? k : lengths;
 test-errors whole-int8|*.c *.h|p->type == MRA_ATTN_INT8 && p->frame == MRA_FRAME_SQUARE|0
