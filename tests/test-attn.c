@@ -339,6 +339,9 @@ static void test_work(void) {
             CHECK(fabs(work - p.budget) <= step, "sorted, budget %g, n = %d: work %.5f", (double) p.budget, lengths[j],
                 work);
         }
+    CHECK(mra_sorted_all_keys(.25f, 4096) == 2 && mra_sorted_all_keys(.25f, 2033) == 1 &&
+            mra_sorted_all_keys(.25f, 2032) == 0 && mra_sorted_all_keys(.05f, 4096) == 0,
+        "one query block in 128 uses all keys");
     p.budget = .25f;
     CHECK(mra_attn_work(&p, 256, 256) == 1 && mra_attn_work(&p, 257, 257) < 1, "sorted is exact up to 256 keys");
     p.counts[0] = 128;
