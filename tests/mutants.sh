@@ -21,7 +21,7 @@ places() {
     done
 }
 
-# -fexpensive-optimizations: without it -O1 makes no fused multiplications
+# -fexpensive-optimizations, here and for cmake: without it -O1 makes no fused multiplications, which the reference of integers states
 cflags="-std=c11 -O1 -fexpensive-optimizations -ffp-contract=fast -fno-math-errno -fno-trapping-math"
 v3="-march=x86-64-v3"; v3_vnni="$v3 -mavxvnni"
 v4_amx="-march=x86-64-v4 -mavx512vnni -mavx512bf16 -mavx512vbmi -mamx-tile -mamx-bf16 -mamx-int8"
@@ -60,7 +60,7 @@ kernels_test() {
 # the rest by cmake, configured when first needed
 cmake_build() {
     [ -d "$work/build" ] || cmake -S "$work" -B "$work/build" -DGGML_MRA_GGML_DIR="$ggml" -DCMAKE_BUILD_TYPE=Release \
-        -DGGML_MRA_KERNEL_OPT=-O1 || { rm -rf "$work/build"; return 1; }
+        "-DGGML_MRA_KERNEL_OPT=-O1;-fexpensive-optimizations" || { rm -rf "$work/build"; return 1; }
     cmake --build "$work/build" -j 2 --target "$1"
 }
 build_test() { if [ "$1" = kernels ]; then kernels_build; else cmake_build "$1"; fi; }
