@@ -7,13 +7,13 @@
 //   program-check texts FILE MODEL       texts of MODEL in texts.json as JSON Lines
 //   program-check ids OUT FILE MODEL     mra-tokenize --json --ids of those texts against their ids
 //   program-check extend IN OUT N        IN.gguf with its positions repeated up to N
-//   program-check imatrix FILE MODEL NPY a vector for each matrix of MODEL's layers; the same for q, k and v of a
-//   layer;
+//   program-check imatrix FILE MODEL NPY a vector for each matrix of MODEL's layers (q, k and v share one);
 //                                        that of cls.weight is the mean square of NPY's rows, the first tokens' states
 //   program-check key IN OUT KEY TEXT    IN.gguf with a key of type string
 //   program-check pty COMMAND...         stderr of COMMAND on a terminal, copied to stdout; its exit code
-//   program-check interrupt FILE COMMAND...  runs COMMAND, sends it SIGINT once FILE holds something more; its exit
-//   code program-check rss COMMAND...         runs COMMAND, prints its peak memory in kB on stderr; its exit code
+//   program-check interrupt FILE COMMAND...  sends COMMAND SIGINT once FILE holds something; its exit code,
+//                                        or 1 where it took more than two seconds to end
+//   program-check rss COMMAND...         runs COMMAND, prints its peak memory in kB on stderr; its exit code
 #include "gguf-edit.h"
 
 #include "../examples/common/npy.h"
@@ -30,6 +30,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define DIE(...) \
@@ -290,8 +291,13 @@ static int interrupt(const char * path, char ** argv) {
     } // sh starts background jobs with SIGINT ignored
     struct stat st;
     for (int i = 0; i < 2000 && (stat(path, &st) != 0 || st.st_size < 100); i++) usleep(5000);
+    struct timespec sent, ended;
+    clock_gettime(CLOCK_MONOTONIC, &sent);
     kill(pid, SIGINT);
-    return exit_code(pid);
+    const int code = exit_code(pid);
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    if (ended.tv_sec - sent.tv_sec > 2) DIE("it ended %ld s after SIGINT", (long) (ended.tv_sec - sent.tv_sec));
+    return code;
 }
 
 static int with_rss(char ** argv) {
