@@ -4,6 +4,8 @@
 
 #include "vec.h"
 
+#include <stdbool.h>
+
 #if defined(MRA_STEP) // tests run the code of CPUs other than their own
 #    define V_STEP MRA_STEP
 #elif (VL == 16 && defined(__AVX512VNNI__)) || \
@@ -140,51 +142,67 @@ INL void v_store_bytes(char * p, const vi * v) {
 #endif
 }
 
-// VL/4 times 16 bytes, each `step` bytes behind the one before
-INL vi v_load_parts(const char * p, size_t step) {
+// 16 bytes from each of VL/4 places
+INL vf v_load_parts(const char * const * at) {
 #if VL == 16 && defined(__AVX512F__)
-    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *) p));
-    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) (p + step)), 1);
-    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) (p + 2 * step)), 2);
-    return (vi) _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) (p + 3 * step)), 3);
+    __m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *) at[0]));
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) at[1]), 1);
+    v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) at[2]), 2);
+    return (vf) _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *) at[3]), 3);
 #elif VL == 8
-    const __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) p));
-    return (vi) _mm256_inserti128_si256(v, _mm_loadu_si128((const __m128i *) (p + step)), 1);
+    const __m256i v = _mm256_castsi128_si256(_mm_loadu_si128((const __m128i *) at[0]));
+    return (vf) _mm256_inserti128_si256(v, _mm_loadu_si128((const __m128i *) at[1]), 1);
 #else
     union v_parts u;
-    UNROLL for (int i = 0; i < VL / 4; i++) memcpy(&u.part[i], p + i * step, 16);
-    return u.v;
+    UNROLL for (int i = 0; i < VL / 4; i++) memcpy(&u.part[i], at[i], 16);
+    return (vf) u.v;
 #endif
 }
-#if VL == 16
-// 32 bytes at a, then 32 bytes at b
-INL vf v_load_halves(const void * a, const void * b) {
-    union {
-        char half[2][32];
-        vf v;
-    } u;
-#    if defined(__AVX512F__)
-    u.v = (vf) _mm512_inserti64x4(
-        _mm512_castsi256_si512(_mm256_loadu_si256((const __m256i *) a)), _mm256_loadu_si256((const __m256i *) b), 1);
-#    else
-    memcpy(u.half[0], a, 32);
-    memcpy(u.half[1], b, 32);
-#    endif
-    return u.v;
-}
-// 8 F16 at a, then 8 at b; up to 16 bytes behind the former and before the latter may be read
-INL vf v_load_f16_halves(const uint16_t * a, const uint16_t * b) {
-#    if defined(__AVX512F__)
-    const __m512 low = _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *) a));
-    return (vf) _mm512_mask_cvtph_ps(low, 0xff00, _mm256_loadu_si256((const __m256i *) (b - 8)));
-#    else
-    uint16_t h[16];
-    memcpy(h, a, 16);
-    memcpy(h + 8, b, 16);
+// 4 F16 from each of VL/4 places
+INL vf v_load_f16_parts(const char * const * at) {
+#if VL == 16 && defined(__AVX512F__)
+    __m128i half[2];
+    UNROLL for (int i = 0; i < 2; i++) {
+        const __m128d low = _mm_load_sd((const double *) at[2 * i]);
+        half[i] = _mm_castpd_si128(_mm_loadh_pd(low, (const double *) at[2 * i + 1]));
+    }
+    return (vf) _mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(half[0]), half[1], 1));
+#elif VL == 8 && defined(__F16C__)
+    const __m128d low = _mm_load_sd((const double *) at[0]);
+    return (vf) _mm256_cvtph_ps(_mm_castpd_si128(_mm_loadh_pd(low, (const double *) at[1])));
+#else
+    uint16_t h[VL];
+    UNROLL for (int i = 0; i < VL / 4; i++) memcpy(h + 4 * i, at[i], 8);
     return v_load_f16(h);
-#    endif
-}
 #endif
+}
+
+// VL rows that become columns: row 4 p + i starts at part[p] + i*stride. So few pointers, and not VL of them, stay in
+// registers.
+struct columns {
+    const char * part[VL / 4];
+    size_t stride;
+};
+INL struct columns columns_of(const void * from, size_t stride) {
+    struct columns c = { .stride = stride };
+    UNROLL for (int p = 0; p < VL / 4; p++) c.part[p] = (const char *) from + 4 * p * stride;
+    return c;
+}
+INL void columns_advance(struct columns * c, size_t bytes) {
+    UNROLL for (int p = 0; p < VL / 4; p++) {
+        c->part[p] += bytes;
+        OPAQUE_POINTER(c->part[p]); // else the compiler computes the address of every row beforehand, and spills
+    }
+}
+// r[4] = 4 lanes of each column, `at` bytes from where c is: as they are, or F16 to floats
+INL void columns_load(vf * r, const struct columns * c, size_t at, const bool f16) {
+    UNROLL for (int i = 0; i < 4; i++) {
+        const char * from[VL / 4];
+        UNROLL for (int p = 0; p < VL / 4; p++) from[p] = c->part[p] + i * c->stride + at;
+        r[i] = f16 ? v_load_f16_parts(from) : v_load_parts(from);
+    }
+    v_transpose_4(r);
+}
 
 // 2*VL bytes, sign extended
 INL v16 v_widen_8(const int8_t * p) {
@@ -236,17 +254,20 @@ INL v16 v_mul_q15(v16 a, v16 b) {
 #endif
 }
 
+// a + b, which may wrap: integers that NaN and infinities were rounded to meet scales that say so
+INL vi v_add_wrapping(vi a, vi b) { return (vi) ((vu) a + (vu) b); }
+
 // acc + the sum of the V_STEP products of each lane of x and w
 INL vi v_dot(vi acc, vi x, vi w) {
 #if V_STEP == 2 && VL == 16 && defined(__AVX512BW__)
-    return acc + (vi) _mm512_madd_epi16((__m512i) x, (__m512i) w);
+    return v_add_wrapping(acc, (vi) _mm512_madd_epi16((__m512i) x, (__m512i) w));
 #elif V_STEP == 2 && VL == 8
-    return acc + (vi) _mm256_madd_epi16((__m256i) x, (__m256i) w);
+    return v_add_wrapping(acc, (vi) _mm256_madd_epi16((__m256i) x, (__m256i) w));
 #elif V_STEP == 2 && VL == 4 && defined(__SSE2__)
-    return acc + (vi) _mm_madd_epi16((__m128i) x, (__m128i) w);
+    return v_add_wrapping(acc, (vi) _mm_madd_epi16((__m128i) x, (__m128i) w));
 #elif V_STEP == 2 && defined(__aarch64__)
     const int16x8_t a = (int16x8_t) x, b = (int16x8_t) w;
-    return acc + (vi) vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b));
+    return v_add_wrapping(acc, (vi) vpaddq_s32(vmull_s16(vget_low_s16(a), vget_low_s16(b)), vmull_high_s16(a, b)));
 #elif V_STEP == 4 && VL == 16 && defined(__AVX512VNNI__)
     return (vi) _mm512_dpbusd_epi32((__m512i) acc, (__m512i) x, (__m512i) w);
 #elif V_STEP == 4 && VL == 8 && defined(__AVXVNNI__)
@@ -256,7 +277,7 @@ INL vi v_dot(vi acc, vi x, vi w) {
 #elif V_STEP == 4 && defined(__ARM_FEATURE_DOTPROD)
     return (vi) vdotq_s32((int32x4_t) acc, (int8x16_t) x, (int8x16_t) w);
 #elif V_STEP == 2
-    return acc + (x << 16 >> 16) * (w << 16 >> 16) + (x >> 16) * (w >> 16);
+    return v_add_wrapping(acc, v_add_wrapping((x << 16 >> 16) * (w << 16 >> 16), (x >> 16) * (w >> 16)));
 #else
     vi r = acc;
     UNROLL for (int i = 0; i < 4; i++) r += ((x >> 8 * i) & 255) * (w << (24 - 8 * i) >> 24);

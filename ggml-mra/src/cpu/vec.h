@@ -34,6 +34,7 @@
 #else
 #    define V_OPAQUE(x) ((void) 0)
 #endif
+#define OPAQUE_POINTER(p) __asm__("" : "+r"(p)) // the compiler must not compute it beforehand
 #ifdef __clang__
 #    define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -202,9 +203,30 @@ INL vf v_exp2_up(vf x) {
 #    define V_HIGH_1 1, 5, 3, 7
 #endif
 
-// swaps the off-diagonal s x s blocks of the matrix with rows r[n]
-#define V_SWAP(s, n) \
-    UNROLL for (int i = 0; i < (n); i++) if (!(i & (s))) { \
+// Of the first or last two elements of each 4 of a and b, one of a and one of b in turn.
+#if VL == 16
+#    define V_ZIP_LOW  0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
+#    define V_ZIP_HIGH 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
+#elif VL == 8
+#    define V_ZIP_LOW  0, 8, 1, 9, 4, 12, 5, 13
+#    define V_ZIP_HIGH 2, 10, 3, 11, 6, 14, 7, 15
+#else
+#    define V_ZIP_LOW  0, 4, 1, 5
+#    define V_ZIP_HIGH 2, 6, 3, 7
+#endif
+
+// r[4] as 4 x 4 matrices side by side: transposes each. Every step is one instruction without a table.
+INL void v_transpose_4(vf * r) {
+    const vf a = __builtin_shufflevector(r[0], r[1], V_ZIP_LOW), b = __builtin_shufflevector(r[0], r[1], V_ZIP_HIGH),
+             c = __builtin_shufflevector(r[2], r[3], V_ZIP_LOW), d = __builtin_shufflevector(r[2], r[3], V_ZIP_HIGH);
+    r[0] = __builtin_shufflevector(a, c, V_LOW_2);
+    r[1] = __builtin_shufflevector(a, c, V_HIGH_2);
+    r[2] = __builtin_shufflevector(b, d, V_LOW_2);
+    r[3] = __builtin_shufflevector(b, d, V_HIGH_2);
+}
+// swaps the off-diagonal s x s blocks of the matrix with rows r[VL]
+#define V_SWAP(s) \
+    UNROLL for (int i = 0; i < VL; i++) if (!(i & (s))) { \
         const vf a = r[i], b = r[i + (s)]; \
         r[i] = __builtin_shufflevector(a, b, V_LOW_##s); \
         r[i + (s)] = __builtin_shufflevector(a, b, V_HIGH_##s); \
@@ -212,23 +234,13 @@ INL vf v_exp2_up(vf x) {
 // Transposes r as a VL x VL matrix.
 INL void v_transpose(vf * r) {
 #if VL == 16
-    V_SWAP(8, VL)
+    V_SWAP(8)
 #endif
 #if VL >= 8
-    V_SWAP(4, VL)
+    V_SWAP(4)
 #endif
-    V_SWAP(2, VL)
-    V_SWAP(1, VL)
+    UNROLL for (int i = 0; i < VL; i += 4) v_transpose_4(r + i);
 }
-// r[n] as n x n matrices side by side: transposes each
-INL void v_transpose_4(vf * r) { V_SWAP(2, 4) V_SWAP(1, 4) }
-#if VL >= 8
-INL void v_transpose_8(vf * r) {
-    V_SWAP(4, 8)
-    V_SWAP(2, 8)
-    V_SWAP(1, 8)
-}
-#endif
 
 // F16 -> F32. Without the instruction: exponent by a multiplication, which also normalises subnormals.
 INL vf v_load_f16(const uint16_t * p) {
