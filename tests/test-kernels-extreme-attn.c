@@ -35,9 +35,9 @@ struct head {
 static void put(void * x, enum mra_type type, int i, int eighths) {
     if (type == MRA_F32) ((float *) x)[i] = (float) eighths / 8;
     else {
-        int e = 0;
+        unsigned e = 0;
         while (eighths && abs(eighths) >> e > 1) e++;
-        const int fraction = eighths ? (abs(eighths) << (10 - e)) & 1023 : 0;
+        const int fraction = eighths ? (int) ((unsigned) abs(eighths) << 10 >> e & 1023) : 0;
         ((uint16_t *) x)[i] = (uint16_t) ((eighths < 0) << 15 | (eighths ? (e + 12) << 10 : 0) | fraction);
     }
 }

@@ -119,7 +119,7 @@ INL vf v_exp2_form(vf x) {
     const vf magic = v_set1(12582912.0f), r = x + magic, f = x - (r - magic);
     vf p = v_set1(int8_form.exp2[0]);
     UNROLL for (int i = 1; i < int8_form.n_exp2; i++) p = v_fused(p, f, v_set1(int8_form.exp2[i]));
-    return (vf) ((vi) p + ((vi) r << 23));
+    return (vf) ((vu) p + ((vu) r << 23));
 }
 
 // Rows of V_STEP keys, 4*VL bytes (wide) or 16 bytes of each, to dst [channel][V_STEP]. A wide piece of a row has its
