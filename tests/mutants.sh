@@ -322,6 +322,7 @@ test-heads|encoder/*.c|if (mean) j->later = MRA_HEAD_CLASS;|if (0) j->later = MR
 test-heads|encoder/*.c|if (m->mlm_dense.w) x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));|
 test-families|encoder/*.c|.interleaved = true|.interleaved = false
 test-families|encoder/*.c|.max_bias = 8|.max_bias = 4
+test-families|encoder/attention.c|m->arch.position == MRA_POSITION_ALIBI \!\! !on_cpu(m)|!on_cpu(m)
 test-families|encoder/*.c|i % pattern != 0|i % pattern == 0
 test-families|encoder/*.c|(int) window / 2|(int) window
 test-families|encoder/*.c|mra_layer_is_global(l) ? a->rope_base : a->rope_base_local, a->rope_scale|a->rope_base, a->rope_scale

@@ -68,6 +68,18 @@ static double quantized_diff(const struct golden * g) {
     return isfinite(e) ? sqrt(e / s) : INFINITY;
 }
 
+// what is said of attention's numbers is what computes
+static void check_numbers(const struct golden * g) {
+    struct mra_context_params p = threads(2);
+    p.attention = MRA_ATTENTION_EXACT;
+    p.attention_type = MRA_ATTENTION_TYPE_INT8;
+    const bool alibi = strncmp(g->name, "jina-v2", 7) == 0;
+    const struct mra_attention_choice c = mra_attention_of(g->model, &p, 100);
+    CHECK(c.attn.type == (alibi ? MRA_ATTN_FLOAT : mra_attn_type_runs(MRA_ATTN_INT8)) &&
+            (strcmp(c.text, "exact") == 0) == (c.attn.type == MRA_ATTN_FLOAT),
+        "%s: attention is said to be %s", g->name, c.text);
+}
+
 // with every key kept, multi-resolution attention is exact; local layers are in any case
 static double columns_diff(const struct golden * g, float budget) {
     struct mra_context_params p = threads(2);
@@ -97,6 +109,7 @@ static void test_family(const struct family * f) {
     CHECK(q8 <= 0.06, "%s: q8_0 is off by %.1e", f->file, q8);
     CHECK(all <= 1e-4, "%s: columns with every key are off by %.1e", f->file, all);
     CHECK(some < 10, "%s: columns are off by %.1e", f->file, some);
+    check_numbers(&g);
     check_alone(&g);
     golden_close(&g);
 }
