@@ -34,8 +34,10 @@ bench-model|bench-model.c|3 * moved|0 * moved
 bench-model|bench-model-rounded.c|roundf(x[i] / scale) * scale|x[i]
 studies  |inspect-page.c|*c == '<' \!\! |
 studies  |eval-study.c|squares(x, r.out, exact, h, &e2, &r2);|squares(x, r.out, exact, 0, &e2, &r2);
-studies  |eval-capture.c|(h * 3 + c) * each|(h * 3) * each
+studies  |eval-capture.c|n_captured * 3 + c) * n + i) * d|n_captured * 3) * n + i) * d
 studies  |common/attn-graph.c|p.scale = x->scale;|p.scale = 1;
+studies  |common/attn-graph.c|((size_t) in->d + 7) / 8 * 8|(size_t) in->d
+studies  |eval-capture.c|d = (size_t) in->d;|d = (size_t) x.d;
 studies  |eval.c|if (e->done[l] == (e->capture ? 1 : e->n_texts)) continue;|
 streams  |common/stream.c|input_next(&s->in, &it->rec, first, &err)|input_next(&s->in, &it->rec, true, &err)
 streams  |common/signals.c|stop = 1;|stop = 0;

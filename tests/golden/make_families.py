@@ -56,8 +56,10 @@ MODELS = {
                         rope_parameters={"rope_type": "linear", "factor": 8 ** (2 / 16), "rope_theta": 160000.0}), "unigram", (1, 40, 99)),
     "distilbert": ("DistilBert", dict(vocab_size=N_VOCAB, dim=32, n_heads=2, n_layers=2, hidden_dim=64, max_position_embeddings=128), "wordpiece",
                    (2, 70)),
+    # heads of 26 channels, as TinyBERT has them
+    "tinybert": ("Bert", dict(SMALL, hidden_size=52, num_hidden_layers=2, max_position_embeddings=128), "wordpiece", (1, 33, 80)),
 }
-LLAMA_CPP = {"modernbert": "modern-bert", "nomic": "default", "eurobert": "llama-bpe", "distilbert": "default"}    # tokenizer.ggml.pre
+LLAMA_CPP = {"modernbert": "modern-bert", "nomic": "default", "eurobert": "llama-bpe", "distilbert": "default", "tinybert": "default"}    # tokenizer.ggml.pre
 
 
 def randomise(model, rng) -> None:
