@@ -17,6 +17,7 @@ static const struct family families[] = {
     { "eurobert", "eurobert" },
     { "eurobert", "eurobert-llama-cpp" },
     { "jina-v3", "jina-v3" },
+    { "jina-v3", "jina-v3-llama-cpp" },
     { "gte", "gte" },
     { "distilbert", "distilbert" },
     { "distilbert", "distilbert-llama-cpp" },
