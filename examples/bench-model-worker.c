@@ -120,7 +120,10 @@ static enum mra_status use_kernels(const cJSON * job, struct mra_error * err) {
     static const struct mra_kernels * best;
     if (!best) best = mra_kernels_get();
     const char * isa = cJSON_GetStringValue(cJSON_GetObjectItem(job, "isa"));
-    const struct mra_kernels * k = !isa ? best : strcmp(isa, "ref") == 0 ? &mra_kernels_ref : mra_kernels_by_name(isa);
+    const struct mra_kernels * k = !isa   ? best
+        : strcmp(isa, "ref") == 0         ? &mra_kernels_ref
+        : strcmp(isa, "ref-rounded") == 0 ? kernels_rounded()
+                                          : mra_kernels_by_name(isa);
     if (!k) return mra_fail(err, MRA_ERR_ARG, "no kernels '%s' here", isa);
     mra_kernels_set(k);
     return MRA_OK;

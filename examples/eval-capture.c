@@ -34,12 +34,14 @@ void eval_capture(void * user, const struct mra_attention_input * in) {
         mra_fail(&e->err, MRA_ERR_MEMORY, "out of memory");
         return;
     }
-    const size_t each = (size_t) x.n * (size_t) x.d;
+    const size_t n = (size_t) x.n, d = (size_t) in->d; // x has zeros behind d channels
     const float * const from[3] = { x.q, x.k, x.v };
     for (int h = 0; h < x.n_head; h++) {
         if ((x.layer * x.n_head + h) % e->every) continue;
         for (size_t c = 0; c < 3; c++)
-            memcpy(e->qkv + ((size_t) e->n_captured * 3 + c) * each, from[c] + (size_t) h * each, each * sizeof(float));
+            for (size_t i = 0; i < n; i++)
+                memcpy(e->qkv + (((size_t) e->n_captured * 3 + c) * n + i) * d,
+                    from[c] + ((size_t) h * n + i) * (size_t) x.d, d * sizeof(float));
         e->n_captured++;
     }
     qkv_free(&x);

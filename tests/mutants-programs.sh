@@ -1,6 +1,6 @@
 #!/bin/sh
 # Seeded bugs of the programs: each line of the list changes one place of a copy of examples/; what it names must then fail: a part of
-# test-programs.sh, server: test_server.py, server_load: test_server_load.py, test-real.
+# test-programs.sh, server: test_server.py, server_load: test_server_load.py, test-real, bench-model: test-bench-model.
 # usage: mutants-programs.sh SOURCE BUILD [WORD]   BUILD: a complete build, only its ggml is reused; WORD: only lines that have it
 #        mutants-programs.sh SOURCE -              only whether every line fits
 # The list: see seeded-bugs.sh. Files are in examples/.
@@ -9,7 +9,7 @@ src=$(cd "$1" && pwd); only=${3:-}; work=$src; fit=1; log=
 if [ "$2" != - ]; then build=$(cd "$2" && pwd); work=$build/mutants-programs${PART:+-${PART%/*}}; fit=0; log=$work/log; fi
 . "$src/tests/seeded-bugs.sh"
 
-targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-eval mra-inspect mra-quantize mra-bench program-check fail-strdup test-real"
+targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-eval mra-inspect mra-quantize mra-bench program-check fail-strdup test-real test-bench-model mra-bench-broken"
 pkg-config --exists libmicrohttpd && targets="$targets mra-server"
 prepare() {
     mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
@@ -23,16 +23,21 @@ run_test() {
     case $1 in
         server*)   timeout -k 10 200 python3 -B "$src/tests/test_$1.py" "$work/build/bin" -f ;;
         test-real) "$work/build/bin/test-real" ;;
+        bench-model) bin=$work/build/bin; "$bin/test-bench-model" "$bin/mra-bench" "$src/tests/golden" "$work" "$bin/mra-quantize" "$bin/mra-bench-broken" ;;
         *)         timeout -k 10 120 "$src/tests/test-programs.sh" "$1" "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check" ;;
     esac
 }
 
 [ $fit = 1 ] || { mkdir -p "$work"; prepare >"$log" 2>&1 || { tail "$log"; exit 1; }; }
 seeded_bugs <<'LIST'
+bench-model|bench-model.c|3 * moved|0 * moved
+bench-model|bench-model-rounded.c|roundf(x[i] / scale) * scale|x[i]
 studies  |inspect-page.c|*c == '<' \!\! |
 studies  |eval-study.c|squares(x, r.out, exact, h, &e2, &r2);|squares(x, r.out, exact, 0, &e2, &r2);
-studies  |eval-capture.c|(h * 3 + c) * each|(h * 3) * each
+studies  |eval-capture.c|n_captured * 3 + c) * n + i) * d|n_captured * 3) * n + i) * d
 studies  |common/attn-graph.c|p.scale = x->scale;|p.scale = 1;
+studies  |common/attn-graph.c|((size_t) in->d + 7) / 8 * 8|(size_t) in->d
+studies  |eval-capture.c|d = (size_t) in->d;|d = (size_t) x.d;
 studies  |eval.c|if (e->done[l] == (e->capture ? 1 : e->n_texts)) continue;|
 streams  |common/stream.c|input_next(&s->in, &it->rec, first, &err)|input_next(&s->in, &it->rec, true, &err)
 streams  |common/signals.c|stop = 1;|stop = 0;

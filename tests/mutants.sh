@@ -321,7 +321,11 @@ test-model-errors|encoder/*.c|: !is_matrix_type(t->type))|: false)
 test-heads|encoder/*.c|if (mean) j->later = MRA_HEAD_CLASS;|if (0) j->later = MRA_HEAD_CLASS;
 test-heads|encoder/*.c|if (m->mlm_dense.w) x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));|
 test-families|encoder/*.c|.interleaved = true|.interleaved = false
+test-families|encoder/graph.c|if (!(own.attn.scale > 0)) own.attn.scale|if (0) own.attn.scale
+test-families|encoder/graph.c|const int64_t width = h[0].d * h[0].n_head;|const int64_t width = b->m->info.n_embd;
+test-families|encoder/graph.c|head_size(b), n_head, n, d * (int64_t) sizeof(float), o->nb[1], 0);|head_size(b), n_head, n, head_size(b) * (int64_t) sizeof(float), o->nb[1], 0);
 test-families|encoder/*.c|.max_bias = 8|.max_bias = 4
+test-families|encoder/attention.c|m->arch.position == MRA_POSITION_ALIBI \!\! !on_cpu(m)|!on_cpu(m)
 test-families|encoder/*.c|i % pattern != 0|i % pattern == 0
 test-families|encoder/*.c|(int) window / 2|(int) window
 test-families|encoder/*.c|mra_layer_is_global(l) ? a->rope_base : a->rope_base_local, a->rope_scale|a->rope_base, a->rope_scale

@@ -17,9 +17,12 @@ static const struct family families[] = {
     { "eurobert", "eurobert" },
     { "eurobert", "eurobert-llama-cpp" },
     { "jina-v3", "jina-v3" },
+    { "jina-v3", "jina-v3-llama-cpp" },
     { "gte", "gte" },
     { "distilbert", "distilbert" },
     { "distilbert", "distilbert-llama-cpp" },
+    { "tinybert", "tinybert" },
+    { "tinybert", "tinybert-llama-cpp" },
     { "jina-v2", "jina-v2" },
     { "jina-v2", "jina-v2-llama-cpp" },
     { "jina-v2-code", "jina-v2-code" },
@@ -68,11 +71,24 @@ static double quantized_diff(const struct golden * g) {
     return isfinite(e) ? sqrt(e / s) : INFINITY;
 }
 
-// with every key kept, multi-resolution attention is exact; local layers are in any case
-static double columns_diff(const struct golden * g, float budget) {
+// what is said of attention's numbers is what computes
+static void check_numbers(const struct golden * g) {
     struct mra_context_params p = threads(2);
+    p.attention = MRA_ATTENTION_EXACT;
+    p.attention_type = MRA_ATTENTION_TYPE_INT8;
+    const bool alibi = strncmp(g->name, "jina-v2", 7) == 0;
+    const struct mra_attention_choice c = mra_attention_of(g->model, &p, 100);
+    CHECK(c.attn.type == (alibi ? MRA_ATTN_FLOAT : mra_attn_type_runs(MRA_ATTN_INT8)) &&
+            (strcmp(c.text, "exact") == 0) == (c.attn.type == MRA_ATTN_FLOAT),
+        "%s: attention is said to be %s", g->name, c.text);
+}
+
+// with every key kept, multi-resolution attention is exact; local layers are in any case
+static double frame_diff(const struct golden * g, const char * frame, float budget) {
+    struct mra_context_params p = threads(2);
+    struct mra_error unknown;
     p.attention = MRA_ATTENTION_MRA;
-    p.attn = mra_attn_params_default();
+    CHECK(mra_attn_params_parse(&p.attn, frame, &unknown) == MRA_OK, "%s", unknown.msg);
     p.attn.budget = budget;
     if (strncmp(g->name, "jina-v2", 7) == 0) { // ALiBi: only exact attention takes the distance from the scores
         struct mra_error err = { 0 };
@@ -89,14 +105,17 @@ static void test_family(const struct family * f) {
     of_ggml.ggml_dense = true;
     steps.n_ffn_rows = 7; // feed-forward in slices
     const double ours = hidden_diff(&g, threads(2)), other = hidden_diff(&g, of_ggml), sliced = hidden_diff(&g, steps),
-                 q8 = quantized_diff(&g), all = columns_diff(&g, 1), some = columns_diff(&g, .3f);
-    printf("%-24s hidden %.1e, by ggml's operators %.1e, sliced %.1e; q8_0 %.1e; every key %.1e, columns 0.3 %.1e\n",
-        f->file, ours, other, sliced, q8, all, some);
+                 q8 = quantized_diff(&g), all = frame_diff(&g, "columns", 1), cells = frame_diff(&g, "mra2", 1),
+                 some = frame_diff(&g, "columns", .3f);
+    printf("%-24s hidden %.1e, by ggml's operators %.1e, sliced %.1e; q8_0 %.1e; every key %.1e, every cell %.1e, "
+           "columns 0.3 %.1e\n",
+        f->file, ours, other, sliced, q8, all, cells, some);
     CHECK(ours <= 1e-4 && sliced <= 1e-4, "%s: hidden states are off by %.1e, %.1e", f->file, ours, sliced);
     CHECK(other <= 2e-4, "%s: ggml's operators are off by %.1e", f->file, other);
     CHECK(q8 <= 0.06, "%s: q8_0 is off by %.1e", f->file, q8);
-    CHECK(all <= 1e-4, "%s: columns with every key are off by %.1e", f->file, all);
+    CHECK(all <= 1e-4 && cells <= 1e-4, "%s: every key and every cell are off by %.1e, %.1e", f->file, all, cells);
     CHECK(some < 10, "%s: columns are off by %.1e", f->file, some);
+    check_numbers(&g);
     check_alone(&g);
     golden_close(&g);
 }

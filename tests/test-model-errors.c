@@ -83,7 +83,7 @@ static const struct wrong {
     { KEY_U32, "bert.feed_forward_length", 95, 0, NULL, MRA_ERR_FORMAT, "shape" },
     { KEY_U32, "bert.attention.head_count", 0, 0, NULL, MRA_ERR_FORMAT, "is not in" },
     { KEY_U32, "bert.attention.head_count", 3, 0, NULL, MRA_ERR_FORMAT, "no multiple of 3 heads" },
-    { KEY_U32, "bert.attention.head_count", 16, 0, NULL, MRA_ERR_UNSUPPORTED, "heads of 4 channels" },
+    { KEY_U32, "bert.embedding_length", 4096, 0, NULL, MRA_ERR_UNSUPPORTED, "channels; supported are up to 256" },
     { KEY_U32, "bert.attention.head_count_kv", 3, 0, NULL, MRA_ERR_FORMAT, "head_count_kv" },
     { KEY_U32, "bert.attention.head_count_kv", 1, 0, NULL, MRA_ERR_FORMAT, "attn_k.weight" },
     { KEY_U32, "bert.attention.key_length", 16, 0, NULL, MRA_ERR_UNSUPPORTED, "heads of 16 channels" },

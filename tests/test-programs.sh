@@ -407,6 +407,9 @@ studies() {
     "$bin/mra-bench" attn --qkv qkv.npy -n 64 --frame mra2 --budget 1/4 --json -t 1 --reps 1 2>err | grep -o '"rel_error":[0-9.]*' | cut -d: -f2 >>all
     expect "mra-bench on the captured file has another error: $(tr '\n' ' ' <all)" awk 'NR == 1 { a = $1 } END { exit !(NR == 2 && $1 > 0 && $1/a < 1.01 && $1/a > .99) }' all
     run 1 evaluate --files long.txt -n 64 --capture no/such/folder.npy; says err "cannot write to no/such"; lines err 1
+    run 0 "$bin/mra-eval" -m "$golden/families/tinybert.gguf" --files long.txt -n 64 --capture q26.npy; says err "4 heads, 64 tokens, head size 26"
+    expect "channels that are not the model's" [ "$(wc -c <q26.npy)" = $((128 + 3 * 4 * 64 * 26 * 4)) ]
+    run 0 "$bin/mra-eval" -m "$golden/families/tinybert.gguf" --files long.txt -n 64 --frame mra2 --budget 1/4,1; says out "^ *64  mra2 *float *1 .* 0.0000"
 
     printf 'a </script><script>alert(1)</script><!-- <b>&amp;</b> \342\200\250 "q" \\ \377 b' >hostile.txt
     run 0 inspect -f hostile.txt -o h.html; silent out; silent err
@@ -420,6 +423,7 @@ studies() {
     run 1 inspect -f none.txt -o e.html;  says err "none.txt: No such file"
     run 1 inspect -f long.txt --max-tokens 20 -o e.html; says err "the limit is 20"; lines err 1
     run 1 inspect "a b" -o no/such/e.html; says err "cannot write to no/such/e.html"
+    run 0 "$bin/mra-inspect" -m "$golden/families/tinybert.gguf" "a b" -o t26.html
     ln -s /dev/full full.html; run 1 inspect "a b" -o full.html; says err "cannot write to full.html"; lines err 1
 }
 

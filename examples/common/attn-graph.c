@@ -10,9 +10,9 @@
 #include <string.h>
 
 bool qkv_copy(struct qkv * x, const struct mra_attention_input * in) {
-    const size_t n = (size_t) in->n, d = (size_t) in->d, all = n * d * (size_t) in->n_head;
-    *x = (struct qkv) { .layer = in->layer, .n = in->n, .d = in->d, .n_head = in->n_head, .scale = in->attn.scale };
-    x->q = malloc(3 * all * sizeof(float));
+    const size_t n = (size_t) in->n, d = ((size_t) in->d + 7) / 8 * 8, all = n * d * (size_t) in->n_head;
+    *x = (struct qkv) { .layer = in->layer, .n = in->n, .d = (int) d, .n_head = in->n_head, .scale = in->attn.scale };
+    x->q = calloc(3 * all, sizeof(float));
     if (!x->q) return false;
     x->k = x->q + all;
     x->v = x->k + all;
@@ -23,8 +23,8 @@ bool qkv_copy(struct qkv * x, const struct mra_attention_input * in) {
             const int at = c ? h / (in->n_head / in->n_head_kv) : h;
             for (size_t i = 0; i < n; i++)
                 memcpy(to[c] + ((size_t) h * n + i) * d,
-                    (const float *) ((const char *) from[c] + i * in->row_bytes[c]) + (size_t) at * d,
-                    d * sizeof(float));
+                    (const float *) ((const char *) from[c] + i * in->row_bytes[c]) + (size_t) at * (size_t) in->d,
+                    (size_t) in->d * sizeof(float));
         }
     return true;
 }

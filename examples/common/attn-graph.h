@@ -4,7 +4,8 @@
 #include "mra-encoder.h"
 
 struct qkv {
-    int layer, n, d, n_head; // heads of k and v are repeated where there are fewer
+    int layer, n, n_head; // heads of k and v are repeated where there are fewer
+    int d;                // a multiple of 8: behind a head's own channels there may be zeros
     float scale;
     float *q, *k, *v; // [n_head][n][d], in one piece that q owns
 };

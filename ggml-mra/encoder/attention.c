@@ -26,13 +26,14 @@ static void choose_by_length(struct mra_attn_params * attn, int n) {
     attn->budget = n < 4096 ? 3.0f / 8 : n < 16384 ? 5.0f / 16 : 1.0f / 4;
 }
 
-// in what a node of this frame computes
+// in what a node of this frame computes; attention with ALiBi has no integers
 static enum mra_attn_type type_of(
     const struct mra_model * m, const struct mra_context_params * p, enum mra_frame frame) {
     const bool quantized = ggml_is_quantized(m->layers[0].up.w->type),
                wanted = p->attention_type == MRA_ATTENTION_TYPE_INT8 ||
         (p->attention_type == MRA_ATTENTION_TYPE_AUTO && quantized);
-    if (!wanted || frame == MRA_FRAME_SQUARE || !on_cpu(m)) return MRA_ATTN_FLOAT;
+    if (!wanted || frame == MRA_FRAME_SQUARE || m->arch.position == MRA_POSITION_ALIBI || !on_cpu(m))
+        return MRA_ATTN_FLOAT;
     return mra_attn_type_runs(MRA_ATTN_INT8);
 }
 

@@ -114,7 +114,9 @@ struct mra_context * mra_context_new(
     if (check_params(&p, err) != MRA_OK || check_type(model, &p, err) != MRA_OK) return NULL;
     if (p.attention == MRA_ATTENTION_MRA && p.attn.frame != MRA_FRAME_EXACT &&
         model->arch.position == MRA_POSITION_ALIBI) {
-        mra_fail(err, MRA_ERR_UNSUPPORTED, "this model's positions are ALiBi's: its attention can only be exact");
+        mra_fail(err, MRA_ERR_UNSUPPORTED,
+            "this model's positions are ALiBi's, a term of each pair's distance that cells do not have: its attention "
+            "can only be exact");
         return NULL;
     }
     if (p.plan && p.plan->model != model->plan_model) {

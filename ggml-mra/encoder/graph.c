@@ -6,6 +6,8 @@
 
 #include <math.h>
 
+enum { HEAD_MULTIPLE = 8 }; // channels of a head in attention's operators
+
 struct builder {
     struct ggml_context * ctx;
     const struct mra_model * m;
@@ -16,10 +18,10 @@ struct builder {
     struct ggml_tensor * turns[2]; // tables of RoPE: of layers without a window, of those with one; NULL: not used yet
 };
 
-// q, k or v of all tokens: n_head heads side by side in each row of x, from channel `at` on
+// q, k or v of all tokens: n_head heads of d channels side by side in each row of x, from channel `at` on
 struct heads {
     struct ggml_tensor * x;
-    int64_t at, n_head;
+    int64_t at, n_head, d;
 };
 
 enum mra_part mra_graph_part(const struct mra_graph * g, const struct ggml_tensor * t) {
@@ -118,12 +120,15 @@ static struct ggml_tensor * embeddings(struct builder * b) {
 
 static int head_size(const struct builder * b) { return b->m->info.n_embd / b->m->info.n_head; }
 
-// tokens [first, first + n) as [d, n, n_head]
+// tokens [first, first + n) as [d, n_head, n]
+static struct ggml_tensor * split_heads(struct builder * b, struct heads h, int64_t first, int64_t n) {
+    return ggml_view_3d(b->ctx, h.x, h.d, h.n_head, n, h.d * (int64_t) sizeof(float), h.x->nb[1],
+        first * h.x->nb[1] + h.at * sizeof(float));
+}
+
+// the same as [d, n, n_head]
 static struct ggml_tensor * heads_of(struct builder * b, struct heads h, int64_t first, int64_t n) {
-    const int64_t d = head_size(b);
-    struct ggml_tensor * v = ggml_view_3d(
-        b->ctx, h.x, d, h.n_head, n, d * sizeof(float), h.x->nb[1], first * h.x->nb[1] + h.at * sizeof(float));
-    return ggml_permute(b->ctx, v, 0, 2, 1, 3);
+    return ggml_permute(b->ctx, split_heads(b, h, first, n), 0, 2, 1, 3);
 }
 
 // q, k and v of all tokens, in one tensor or in three
@@ -144,6 +149,7 @@ static bool project(struct builder * b, const struct mra_layer * l, struct ggml_
         if (fused) h[i].x = y;
         h[i].at = !fused || i == 0 ? 0 : n_q + (i - 1) * n_kv;
         h[i].n_head = i ? b->m->n_head_kv : b->m->info.n_head;
+        h[i].d = head_size(b);
     }
     return h[2].x != NULL;
 }
@@ -186,8 +192,7 @@ static bool turn_heads(struct builder * b, const struct mra_layer * l, struct he
         return y != NULL;
     }
     for (int i = 0; i < 2; i++) {
-        struct ggml_tensor * x = ggml_view_3d(
-            b->ctx, h[i].x, d, h[i].n_head, b->s->n_tokens, d * sizeof(float), h[i].x->nb[1], h[i].at * sizeof(float));
+        struct ggml_tensor * x = split_heads(b, h[i], 0, b->s->n_tokens);
         x = ggml_rope_ext(b->ctx, x, b->g->positions, NULL, a->n_rot,
             a->interleaved ? GGML_ROPE_TYPE_NORMAL : GGML_ROPE_TYPE_NEOX, 0, base, a->rope_scale, 0, 1, 0, 0);
         h[i].x = ggml_reshape_2d(b->ctx, x, d * h[i].n_head, b->s->n_tokens);
@@ -195,6 +200,28 @@ static bool turn_heads(struct builder * b, const struct mra_layer * l, struct he
         ggml_build_forward_expand(b->g->gf, h[i].x);
     }
     return true;
+}
+
+// Attention takes heads of a multiple of 8 channels. Others get zeros behind their own, which change no score;
+// cut_heads takes them off the result.
+static void pad_heads(struct builder * b, struct heads h[3]) {
+    const int64_t n = b->s->n_tokens;
+    for (int i = 0; i < 3; i++) {
+        const int more = (int) (-h[i].d & (HEAD_MULTIPLE - 1));
+        if (more == 0) continue;
+        struct ggml_tensor * x = ggml_pad(b->ctx, split_heads(b, h[i], 0, n), more, 0, 0, 0);
+        h[i].d += more;
+        h[i].x = ggml_reshape_2d(b->ctx, x, h[i].d * h[i].n_head, n);
+        h[i].at = 0;
+    }
+}
+
+// [d*n_head, n_tokens], d of padded heads -> [n_embd, n_tokens]
+static struct ggml_tensor * cut_heads(struct builder * b, struct ggml_tensor * o, int64_t d) {
+    const int64_t n_head = b->m->info.n_head, n = b->s->n_tokens;
+    if (!o || d == head_size(b)) return o;
+    o = ggml_view_3d(b->ctx, o, head_size(b), n_head, n, d * (int64_t) sizeof(float), o->nb[1], 0);
+    return ggml_reshape_2d(b->ctx, ggml_cont(b->ctx, o), b->m->info.n_embd, n);
 }
 
 int mra_graph_n_errors(const struct mra_graph_shape * s) {
@@ -221,7 +248,7 @@ static bool measure(struct builder * b, struct ggml_tensor * t[3], struct ggml_t
 // Frames of square cells, sequence by sequence. The result of each takes the place of its queries, so nothing is
 // joined.
 static struct ggml_tensor * attend_each(struct builder * b, struct heads h[3]) {
-    const int64_t n_embd = b->m->info.n_embd;
+    const int64_t width = h[0].d * h[0].n_head;
     const bool shared[2] = { h[1].x == h[0].x, h[2].x == h[0].x };
     for (int i = 0; i < b->s->n_seq; i++) {
         const int64_t first = b->s->starts[i], n = b->s->starts[i + 1] - first;
@@ -229,7 +256,7 @@ static struct ggml_tensor * attend_each(struct builder * b, struct heads h[3]) {
         for (int c = 0; c < 3; c++) t[c] = heads_of(b, h[c], first, n);
         struct ggml_tensor * o = ggml_mra_attn(b->ctx, t[0], t[1], t[2], NULL, &b->s->attn, b->err);
         if (!measure(b, t, o, i)) return NULL;
-        o = ggml_reshape_2d(b->ctx, o, n_embd, n);
+        o = ggml_reshape_2d(b->ctx, o, width, n);
         if (b->s->n_seq == 1) return o;
         struct ggml_tensor * to = ggml_set_2d_inplace(b->ctx, h[0].x, o, h[0].x->nb[1], first * h[0].x->nb[1]);
         ggml_build_forward_expand(b->g->gf, to);
@@ -238,10 +265,10 @@ static struct ggml_tensor * attend_each(struct builder * b, struct heads h[3]) {
             if (shared[c]) h[c + 1].x = to;
     }
     struct ggml_tensor * to = h[0].x;
-    return to->ne[0] == n_embd ? to : ggml_view_2d(b->ctx, to, n_embd, b->s->n_tokens, to->nb[1], 0);
+    return to->ne[0] == width ? to : ggml_view_2d(b->ctx, to, width, b->s->n_tokens, to->nb[1], 0);
 }
 
-// -> [n_embd, n_tokens]
+// -> [d*n_head, n_tokens]
 static struct ggml_tensor * attend(struct builder * b, const struct mra_layer * l, struct heads h[3]) {
     const struct mra_graph_shape * s = b->s;
     const bool near = !mra_layer_is_global(l) || b->m->arch.position == MRA_POSITION_ALIBI;
@@ -263,7 +290,7 @@ static struct ggml_tensor * attend(struct builder * b, const struct mra_layer * 
         o = ggml_mra_attn_packed(b->ctx, t[0], t[1], t[2], b->g->starts, s->max_len, &attn, b->err);
         if (!measure(b, t, o, 0)) return NULL;
     }
-    return o ? ggml_reshape_2d(b->ctx, o, b->m->info.n_embd, s->n_tokens) : NULL;
+    return o ? ggml_reshape_2d(b->ctx, o, h[0].d * h[0].n_head, s->n_tokens) : NULL;
 }
 
 // -> [n_embd, n_tokens]
@@ -279,7 +306,8 @@ static struct ggml_tensor * attention(struct builder * b, const struct mra_layer
     }
     qkv->last = ggml_graph_node(b->g->gf, -1);
     end_part(b, h[2].x, MRA_PART_QKV);
-    return end_part(b, attend(b, l, h), MRA_PART_ATTENTION);
+    pad_heads(b, h);
+    return end_part(b, cut_heads(b, attend(b, l, h), h[0].d), MRA_PART_ATTENTION);
 }
 
 // act(up(x)), or act(gate(x))*up(x)
@@ -359,7 +387,7 @@ enum {
     MAX_PER_GRAPH =
         72, // inputs, embeddings, tables, the rows that are wanted, the last norm, the head with its weights
     MAX_LAYER_WEIGHTS = 24, // seven dense layers and five norms
-    MAX_PER_LAYER = 40,     // a norm, q, k, v as three products with biases, norms and turns, the views of their heads
+    MAX_PER_LAYER = 52, // a norm, q, k, v as three products with biases, norms and turns, heads padded, cut and viewed
     MAX_PER_FFN_STEP = 36, // two views, four dense layers of up to four nodes, a gate, three norms of three, the set_2d
     MAX_PER_ATTENTION = 16, // views, reshape and set_2d around a call of ggml_mra_attn, the node of its error ...
     MAX_PER_LEVEL = 12,     // ... and per level of its frame: pools, scores, lists and states
@@ -411,7 +439,9 @@ static struct ggml_tensor * layers(struct builder * b) {
 enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx, const struct mra_model * m,
     const struct mra_graph_shape * s, struct mra_error * err) {
     struct mra_error e = { 0 };
-    struct builder b = { .ctx = ctx, .m = m, .s = s, .g = g, .err = &e };
+    struct mra_graph_shape own = *s;
+    struct builder b = { .ctx = ctx, .m = m, .s = &own, .g = g, .err = &e };
+    if (!(own.attn.scale > 0)) own.attn.scale = 1 / sqrtf((float) head_size(&b)); // of heads before they are padded
     *g = (struct mra_graph) { .gf = ggml_new_graph_custom(ctx, mra_graph_size(m, s), false),
         .ends = g->ends,
         .errors = g->errors,

@@ -39,9 +39,8 @@ static enum mra_status load_heads(struct mra_model * m, struct mra_error * err) 
     if (i->n_embd % i->n_head)
         return mra_fail(err, MRA_ERR_FORMAT, "embedding length %d is no multiple of %d heads", i->n_embd, i->n_head);
     const int d = i->n_embd / i->n_head;
-    if (d % 8 || d > MRA_MAX_DIM)
-        return mra_fail(
-            err, MRA_ERR_UNSUPPORTED, "heads of %d channels; supported are multiples of 8 up to %d", d, MRA_MAX_DIM);
+    if (d > MRA_MAX_DIM)
+        return mra_fail(err, MRA_ERR_UNSUPPORTED, "heads of %d channels; supported are up to %d", d, MRA_MAX_DIM);
     int64_t n_kv = i->n_head, n_rot = d;
     TRY(mra_gguf_int(&m->file, mra_key(m, "attention.head_count_kv").name, 1, i->n_head, &n_kv, err));
     if (i->n_head % n_kv)
@@ -56,7 +55,8 @@ static enum mra_status load_heads(struct mra_model * m, struct mra_error * err) 
                 (long long) n, i->n_head, d);
     }
     TRY(mra_gguf_int(&m->file, mra_key(m, "rope.dimension_count").name, 2, d, &n_rot, err));
-    if (n_rot % 2) return mra_fail(err, MRA_ERR_FORMAT, "%d channels turn: not an even number", (int) n_rot);
+    if (n_rot % 2 && m->arch.position == MRA_POSITION_ROPE)
+        return mra_fail(err, MRA_ERR_FORMAT, "%d channels turn: not an even number", (int) n_rot);
     m->arch.n_rot = (int) n_rot;
     return MRA_OK;
 }

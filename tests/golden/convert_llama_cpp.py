@@ -24,6 +24,15 @@ if config["model_type"] == "modernbert":
 if "n_embd" in config:  # it asks transformers, which has other names and 768 where there is none
     config.update(hidden_size=config["n_embd"], num_hidden_layers=config["n_layer"], num_attention_heads=config["n_head"],
                   intermediate_size=config["n_inner"], rope_theta=config["rotary_emb_base"])
+if config.get("position_embedding_type") == "rotary":  # jina v3 is an XLM-R with task adapters, which get files of their own
+    config["lora_adaptations"] = ["none"]
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["normalizer"].setdefault("precompiled_charsmap", "")
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "clean_up_tokenization_spaces": True}))
 (folder / "config.json").write_text(json.dumps(config))
 cls = conversion.get_model_class(config["architectures"][0])
 cls(folder, gguf.LlamaFileType.MOSTLY_F16, out).write()
+for adapter in out.parent.glob(f"lora-*-{out.name}"):
+    adapter.unlink()

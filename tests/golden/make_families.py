@@ -6,7 +6,8 @@
 
 Models are transformers' classes with random weights, run in float64; convert_hf.py converts what they save, under transformers' names
 and, where a family has them, under those of its authors' code. DIR is llama.cpp's source, for the files of its own converter (it lies in
-the sdist of llama-cpp-python 0.3.36 as vendor/llama.cpp): without it those files stay as they are.
+the sdist of llama-cpp-python 0.3.36 as vendor/llama.cpp; for jina v3 it needs the packages sentencepiece and protobuf): without it those files
+stay as they are.
 """
 from __future__ import annotations
 
@@ -56,8 +57,11 @@ MODELS = {
                         rope_parameters={"rope_type": "linear", "factor": 8 ** (2 / 16), "rope_theta": 160000.0}), "unigram", (1, 40, 99)),
     "distilbert": ("DistilBert", dict(vocab_size=N_VOCAB, dim=32, n_heads=2, n_layers=2, hidden_dim=64, max_position_embeddings=128), "wordpiece",
                    (2, 70)),
+    # heads of 26 channels, as TinyBERT has them
+    "tinybert": ("Bert", dict(SMALL, hidden_size=52, num_hidden_layers=2, max_position_embeddings=128), "wordpiece", (1, 33, 80)),
 }
-LLAMA_CPP = {"modernbert": "modern-bert", "nomic": "default", "eurobert": "llama-bpe", "distilbert": "default"}    # tokenizer.ggml.pre
+LLAMA_CPP = {"modernbert": "modern-bert", "nomic": "default", "eurobert": "llama-bpe", "distilbert": "default", "tinybert": "default",
+             "jina-v3": "default"}    # tokenizer.ggml.pre
 
 
 def randomise(model, rng) -> None:
