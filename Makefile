@@ -96,8 +96,7 @@ test-python-adapters test-python-reference: build
 	$(PYTHON_TESTS)/$@.sh $(BUILD)
 
 test-ray: build
-	test -x $(BUILD)/scale-out/bin/python || python3 -m venv $(BUILD)/scale-out
-	$(BUILD)/scale-out/bin/pip install -q --disable-pip-version-check -r examples/scale-out/requirements-ray.txt
+	@.ci/pip-install $(BUILD)/scale-out examples/scale-out/requirements-ray.txt
 	timeout 300 $(BUILD)/scale-out/bin/python -B examples/scale-out/test_ray.py $(abspath $(BUILD))/bin
 
 bench-server: build

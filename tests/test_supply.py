@@ -21,31 +21,33 @@ def pins(path: Path) -> dict:
     """name -> version -> hashes"""
     found: dict = {}
     for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
-        if line and not line.startswith("#"):
+        if line and not line.startswith(("#", "-r ")):
             name, version = re.match(r"([A-Za-z0-9_.-]+)==([^ ;]+)", line).groups()
             found.setdefault(name.replace("_", "-"), {})[version] = re.findall(r"--hash=sha256:([0-9a-f]{64})(?![0-9a-f])", line)
     return found
 
 
-PINNED = ("convert", "examples/scale-out", "ggml-mra/python/tests", "tests/clients")  # folders with requirements.in and what pin_requirements.py makes of it
+PYTHON_TESTS = "ggml-mra/python/tests"
+PINNED = [ROOT / name for name in ("convert/requirements", "examples/scale-out/requirements", "examples/scale-out/requirements-ray", f"{PYTHON_TESTS}/requirements",
+                                   f"{PYTHON_TESTS}/requirements-adapters", "tests/clients/requirements")]  # .in, and .txt that pin_requirements.py makes of it
 
 
 class Pins(unittest.TestCase):
     def test_every_package_has_hashes(self):
-        for path in (*(ROOT / folder / "requirements.txt" for folder in PINNED), ROOT / "tests/cuda-tools.txt"):
+        for path in (*(pinned.with_suffix(".txt") for pinned in PINNED), ROOT / "tests/cuda-tools.txt"):
             for name, versions in pins(path).items():
                 for version, hashes in versions.items():
                     self.assertTrue(hashes, f"{path.name}: {name} {version}")
 
     def test_what_is_asked_for(self):
-        for folder in PINNED:
-            made = pins(ROOT / folder / "requirements.txt")
-            for name, versions in pins(ROOT / folder / "requirements.in").items():
+        for pinned in PINNED:
+            made = pins(pinned.with_suffix(".txt"))
+            for name, versions in pins(pinned.with_suffix(".in")).items():
                 self.assertEqual(set(made[name]), set(versions), name)
 
     def test_pip_is_called_with_hashes(self):
         """Programs that install or download name a file with hashes, or check what they got; or are here, with what docs/reliability.md says about them."""
-        on_request = ("test-python-adapters.sh", "test-python-reference.sh", "bench_server.py", "peers_prepare.py")
+        on_request = ("test-python-reference.sh", "bench_server.py", "peers_prepare.py")
         for path in sorted(p for folder in (".ci", "examples", "ggml-mra/python", "tests", "convert", "docs/scripts") for p in (ROOT / folder).rglob("*")
                   if p.is_file() and p.suffix in ("", ".sh", ".cmake", ".py") and p.name not in (Path(__file__).name, "pin_requirements.py", *on_request)):
             for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
