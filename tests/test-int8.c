@@ -1,40 +1,8 @@
 // Attention in integers, kernel by kernel: the same integers as the scalar reference (1e-5), and how far they are from
 // attention in floats, on real queries, keys and values and on hard ones. usage: test-int8 QKV.npy
-#include "harness.h"
+#include "int8-head.h"
 #include "../examples/common/npy.h"
 
-enum kind {
-    NORMAL,
-    Q_OUTLIER, // a channel 50 times as large
-    K_OUTLIER,
-    V_OUTLIER,
-    HUGE_SCORE, // of one key
-    EQUAL_KEYS,
-    ZERO_VALUES, // every third row
-    NO_VALUES,   // all of them 0
-    ZERO_QUERY,
-    TINY_SINK, // most of the weight on a key with almost no value
-    LARGE_V,   // 1e30
-    HUGE_ROWS, // three rows of q
-    HUGE_ALL,  // scores of +-1e4: for floats
-    ALIGNED,   // each query is a key, 10 times as large: some for floats, though no weight is small
-    BAD_Q,     // NaN in a row of q
-    BAD_K,
-    BAD_V, // infinite
-    N_KINDS
-};
-static const char * const kind_names[] = { "normal", "q outlier", "k outlier", "v outlier", "huge score", "equal keys",
-    "zero values", "no values", "zero query", "tiny sink", "large v", "huge rows", "huge scores", "aligned", "NaN in q",
-    "NaN in k", "inf in v" };
-
-// left: rows that the guard must leave to floats; error: what bytes may be off by
-struct int8_case {
-    enum kind kind;
-    int n_q, n_k, d, dv;
-    bool f16;
-    int left;
-    double error;
-};
 static const struct int8_case cases[] = {
     { NORMAL, 1, 1, 64, 64, false, 0, 0.01 },
     { NORMAL, 1, 600, 64, 64, false, 0, 0.025 },
@@ -65,140 +33,10 @@ static const struct int8_case cases[] = {
     { BAD_V, 40, 130, 64, 64, false, 40, 1e-5 },
 };
 
-static void * memory(size_t bytes) {
-    void * p = aligned_alloc(64, MRA_ROUND_UP(bytes + 64, 64));
-    memset(p, 0x55, bytes + 64); // not zeros
-    return p;
-}
-
-// rows of a tensor in which others' rows lie between; owned
-struct rows {
-    float * x; // [n][d], what the kernels see
-    void * mem;
-    struct mra_rows rows;
-};
-static struct rows rows_new(const float * x, int n, int d, bool f16) {
-    const size_t es = f16 ? 2 : 4, stride = 2 * es * d;
-    struct rows r = { malloc(sizeof(float) * n * d), memory(stride * n), { NULL, 0, MRA_F32 } };
-    for (int64_t i = 0; i < (int64_t) n * d; i++) {
-        char * dst = (char *) r.mem + i / d * stride + i % d * es;
-        r.x[i] = x[i];
-        if (f16) {
-            const ggml_fp16_t h = ggml_fp32_to_fp16(x[i]);
-            memcpy(dst, &h, 2);
-            r.x[i] = ggml_fp16_to_fp32(h);
-        } else memcpy(dst, &x[i], 4);
-    }
-    r.rows = (struct mra_rows) { r.mem, stride, f16 ? MRA_F16 : MRA_F32 };
-    return r;
-}
-static void rows_free(struct rows * r) {
-    free(r->x);
-    free(r->mem);
-}
-
-// one head: its rows, float copies for the float kernel, and the result
-struct head {
-    struct rows q, k, v;
-    struct mra_attn_head a;
-};
-static struct head head_new(
-    const float * q, const float * k, const float * v, int n_q, int n_k, int d, int dv, bool f16) {
-    struct head h = { .q = rows_new(q, n_q, d, false), .k = rows_new(k, n_k, d, f16), .v = rows_new(v, n_k, dv, f16) };
-    h.a = (struct mra_attn_head) { .q = h.q.rows,
-        .k = h.k.rows,
-        .v = h.v.rows,
-        .n_q = n_q,
-        .n_k = n_k,
-        .d = d,
-        .dv = dv,
-        .scale = 1 / sqrtf((float) d),
-        .ld_out = dv + 3 };
-    const int dp = MRA_ROUND_UP(d, MRA_PAD), dvp = MRA_ROUND_UP(dv, MRA_PAD);
-    const size_t es = f16 ? 2 : 4;
-    h.a.pack = (struct mra_pack) {
-        .type = h.k.rows.type, .k = memory(es * dp * n_k), .v = memory(es * dvp * n_k), .ldk = dp, .ldv = dvp
-    };
-    h.a.out = memory(sizeof(float) * h.a.ld_out * n_q);
-    return h;
-}
-static void head_free(struct head * h) {
-    rows_free(&h->q);
-    rows_free(&h->k);
-    rows_free(&h->v);
-    free(h->a.pack.k);
-    free(h->a.pack.v);
-    free(h->a.out);
-}
-
-static void spoil(const struct int8_case * c, float * q, float * k, float * v) {
-    const int d = c->d, dv = c->dv;
-    for (int i = 0; i < c->n_q; i++) {
-        float * r = q + i * d;
-        if (c->kind == Q_OUTLIER) r[5] *= 50;
-        if (c->kind == K_OUTLIER) r[5] *= 0.02f;
-        for (int x = 0; x < d; x++) {
-            if (c->kind == ALIGNED) r[x] = 10 * k[i * d + x];
-            if (c->kind == HUGE_SCORE) r[x] = fabsf(r[x]) * (x % 2 ? 1 : -1);
-            if (c->kind == ZERO_QUERY) r[x] = 0;
-            if (c->kind == HUGE_ALL) r[x] *= 60;
-        }
-        if (c->kind == TINY_SINK) r[2] = 3;
-    }
-    for (int j = 0; j < c->n_k; j++) {
-        float *r = k + j * d, *s = v + j * dv;
-        if (c->kind == Q_OUTLIER) r[5] *= 0.02f;
-        if (c->kind == K_OUTLIER) r[5] *= 50;
-        if (c->kind == V_OUTLIER) s[5] *= 50;
-        if (c->kind == EQUAL_KEYS) memcpy(r, k, sizeof(float) * d);
-        for (int x = 0; x < d; x++) {
-            if (c->kind == HUGE_SCORE && j == c->n_k / 2) r[x] = x % 2 ? 12 : -12;
-            if (c->kind == HUGE_ALL) r[x] *= 60;
-            if (c->kind == TINY_SINK) r[x] = j ? 0.3f * r[x] : x == 2 ? 20 : 0;
-        }
-        for (int x = 0; x < dv; x++) {
-            if ((c->kind == ZERO_VALUES && j % 3 == 0) || c->kind == NO_VALUES) s[x] = 0;
-            if (c->kind == TINY_SINK && j == 0) s[x] *= 1e-3f;
-            if (c->kind == LARGE_V) s[x] *= 1e30f;
-        }
-    }
-    if (c->kind == BAD_Q) q[40 * d + 1] = NAN;
-    for (int i = 40; c->kind == HUGE_ROWS && i < 47; i += i == 40 ? 5 : 1) // 40, 45, 46: two runs
-        for (int x = 0; x < d; x++) q[i * d + x] *= 2000;
-    if (c->kind == BAD_K) k[17 * d + 1] = NAN;
-    if (c->kind == BAD_V) v[17 * dv + 1] = INFINITY;
-}
-
-static struct head head_of(const struct int8_case * c) {
-    float *q = data_new(DATA_NORMAL, c->n_q, c->d, 1), *k = data_new(DATA_NORMAL, c->n_k, c->d, 2),
-          *v = data_new(DATA_NORMAL, c->n_k, c->dv, 3);
-    for (int64_t i = 0; i < (int64_t) c->n_q * c->d; i++) q[i] *= 1.5f;
-    for (int64_t i = 0; i < (int64_t) c->n_k * c->d; i++) k[i] = 1.5f * k[i] + (i % c->d == 3 ? 4 : 0); // not centred
-    spoil(c, q, k, v);
-    struct head h = head_new(q, k, v, c->n_q, c->n_k, c->d, c->dv, c->f16);
-    free(q);
-    free(k);
-    free(v);
-    return h;
-}
-
 // [n_q][dv] of the rows in a->out; malloc'ed
 static float * result(const struct mra_attn_head * a) {
     float * r = malloc(sizeof(float) * a->n_q * a->dv);
     for (int i = 0; i < a->n_q; i++) memcpy(r + i * a->dv, a->out + i * a->ld_out, sizeof(float) * a->dv);
-    return r;
-}
-
-struct packed {
-    void * mem;
-    struct mra_int8_pack p;
-};
-static struct packed packed_new(
-    const struct mra_int8_kernels * k, const struct mra_attn_head * a, bool gather, int step) {
-    struct packed r = { memory(mra_int8_pack_size(a->d, a->dv, a->n_k, k->bytes)), { 0 } };
-    r.p = mra_int8_pack_at(r.mem, a->d, a->dv, a->n_k, k->bytes, gather);
-    for (int j = MRA_ROUND_UP(a->n_k, step) - step; j >= 0; j -= step) // in any order
-        k->pack(a, &r.p, j, j + step < a->n_k ? j + step : a->n_k);
     return r;
 }
 
@@ -249,18 +87,6 @@ static float * run_float(const struct mra_kernels * k, struct mra_attn_head * a)
             a, i, i + MRA_EXACT_ROWS < a->n_q ? i + MRA_EXACT_ROWS : a->n_q, NULL, 0, 1, NULL, scratch);
     free(scratch);
     return result(a);
-}
-
-// relative error where the exact result is a number; infinite where only one of them is
-static double error_of(const float * a, const float * exact, int64_t n) {
-    double e2 = 0, r2 = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(exact[i]) != !isfinite(a[i])) return INFINITY;
-        if (!isfinite(exact[i])) continue;
-        e2 += ((double) a[i] - exact[i]) * ((double) a[i] - exact[i]);
-        r2 += (double) exact[i] * exact[i];
-    }
-    return e2 == 0 ? 0 : sqrt(e2 / r2);
 }
 
 static void test_case(const struct mra_kernels * k, const struct int8_case * c) {
@@ -330,130 +156,6 @@ static void test_plain(const struct mra_kernels * tiles, const struct mra_kernel
     head_free(&h);
 }
 
-// a group of mean queries and of coarse weights, of which every `every`-th want a block of keys
-struct group_case {
-    enum kind kind;
-    int n, every, n_k, d, dv, g, refused; // refused: mean queries that the guard must leave to floats, -1: all
-};
-static const struct group_case group_cases[] = {
-    { NORMAL, 1, 1, 40, 64, 64, 16, 0 },
-    { NORMAL, 64, 1, 1000, 64, 64, 32, 0 },
-    { NORMAL, 40, 1, 515, 32, 32, 16, 0 },
-    { NORMAL, 37, 2, 259, 80, 48, 32, 0 },
-    { NORMAL, 64, 3, 90, 128, 128, 16, 0 },
-    { NORMAL, 29, 1, 100, 24, 40, 32, 0 },
-    { NORMAL, 16, 1, 100, 256, 256, 32, 0 },
-    { V_OUTLIER, 48, 1, 300, 64, 64, 32, 0 },
-    { ZERO_VALUES, 48, 1, 300, 64, 64, 32, 0 },
-    { NO_VALUES, 16, 1, 130, 64, 64, 32, 0 },
-    { TINY_SINK, 48, 1, 513, 64, 64, 32, 0 },
-    { ZERO_QUERY, 20, 1, 130, 64, 64, 32, 0 },
-    { BAD_Q, 64, 1, 130, 64, 64, 32, 1 },
-    { BAD_K, 16, 1, 130, 64, 64, 32, -1 },
-    { BAD_V, 16, 1, 130, 64, 64, 32, -1 },
-};
-
-// does query block i want key block y? The fifth of a group leaves some out, so that the others are not evenly apart
-static bool wants(const struct group_case * c, int i, int y) {
-    return i % c->every == y % c->every && (i != 5 || y % 3 != 2);
-}
-
-// logits [n][n_k] and weighted values [n][dv] by k (NULL: in double); those of query blocks first.. of the case alone
-struct group_result {
-    float *logits, *values;
-    uint64_t refused;
-};
-static struct group_result run_group(const struct mra_int8_kernels * k, struct mra_attn_head * a,
-    const struct group_case * c, const float * q, const float * weight, int first, int n) {
-    const int D = MRA_ROUND_UP(c->d, MRA_PAD), DV = MRA_ROUND_UP(c->dv, MRA_PAD), ld = MRA_ROUND_UP(c->n_k, 32) + 16;
-    struct group_result r = { calloc((size_t) c->n * ld, 4), calloc((size_t) c->n * DV, 4), 0 };
-    struct packed p = packed_new(k, a, true, 512);
-    void * scratch = memory(MRA_INT8_SCRATCH);
-    a->g = c->g;
-    r.refused = k->means(a, &p.p, q + (size_t) first * D, n, scratch);
-    for (int pass = 0; pass < 2 && !r.refused; pass++)
-        for (int j = 0; j < c->n_k; j += c->g) {
-            float *logits[MRA_GROUP_MAX], *values[MRA_GROUP_MAX];
-            const float * w[MRA_GROUP_MAX];
-            uint8_t which[MRA_GROUP_MAX];
-            int m = 0;
-            for (int i = 0; i < n; i++) {
-                if (!wants(c, first + i, j / c->g)) continue;
-                which[m] = (uint8_t) i;
-                logits[m] = r.logits + (size_t) (first + i) * ld + j;
-                values[m] = r.values + (size_t) (first + i) * DV;
-                w[m++] = weight + (size_t) (first + i) * ld + j;
-            }
-            if (m && pass == 0) k->scores(a, &p.p, j, logits, which, m, scratch);
-            else if (m) k->values(a, &p.p, j, values, w, m, scratch);
-        }
-    for (int i = 0; i < c->n; i++) memset(r.logits + (size_t) i * ld + c->n_k, 0, sizeof(float) * (ld - c->n_k));
-    free(p.mem);
-    free(scratch);
-    return r;
-}
-
-static struct group_result run_group_exact(
-    const struct head * h, const struct group_case * c, const float * q, const float * weight) {
-    const int D = MRA_ROUND_UP(c->d, MRA_PAD), DV = MRA_ROUND_UP(c->dv, MRA_PAD), ld = MRA_ROUND_UP(c->n_k, 32) + 16;
-    struct group_result r = { calloc((size_t) c->n * ld, 4), calloc((size_t) c->n * DV, 4), 0 };
-    for (int i = 0; i < c->n; i++)
-        for (int j = 0; j < c->n_k; j++) {
-            if (!wants(c, i, j / c->g)) continue;
-            double dot = 0;
-            for (int x = 0; x < c->d; x++) dot += (double) q[i * D + x] * h->k.x[j * c->d + x];
-            r.logits[i * ld + j] = (float) dot;
-            for (int x = 0; x < c->dv; x++) r.values[i * DV + x] += weight[i * ld + j] * h->v.x[j * c->dv + x];
-        }
-    return r;
-}
-
-static void group_free(struct group_result r) {
-    free(r.logits);
-    free(r.values);
-}
-
-static void test_group(const struct mra_kernels * k, const struct group_case * c) {
-    const struct int8_case of = { c->kind, c->n, c->n_k, c->d, c->dv, false, 0, 0 };
-    const int D = MRA_ROUND_UP(c->d, MRA_PAD), DV = MRA_ROUND_UP(c->dv, MRA_PAD), ld = MRA_ROUND_UP(c->n_k, 32) + 16;
-    struct head h = head_of(&of);
-    float *q = calloc((size_t) c->n * D, 4), *weight = calloc((size_t) c->n * ld, 4);
-    uint64_t seed = 7;
-    for (int i = 0; i < c->n; i++) {
-        memcpy(q + i * D, h.q.x + i * c->d, sizeof(float) * c->d);
-        for (int j = 0; j < c->n_k; j++) // some kept; of some query blocks whole blocks
-            if (rng_int(&seed, 1, 4) > 1 && (i % 5 || j >= c->g)) weight[i * ld + j] = expf(2 * rng_normal(&seed) - 6);
-    }
-    const struct group_result a = run_group(&k->int8, &h.a, c, q, weight, 0, c->n),
-                              ref = run_group(mra_int8_reference(&k->int8), &h.a, c, q, weight, 0, c->n),
-                              one = run_group(&k->int8, &h.a, c, q, weight, c->n / 2, 1),
-                              exact = run_group_exact(&h, c, q, weight);
-    const int64_t n_l = (int64_t) c->n * ld, n_v = (int64_t) c->n * DV, at = c->n / 2;
-    const char * name = kind_names[c->kind];
-    CHECK(a.refused == ref.refused &&
-            (c->refused < 0 ? ~a.refused << (64 - c->n) == 0 : __builtin_popcountll(a.refused) == c->refused),
-        "%s %s group: refused %llx, by the reference %llx", k->name, name, (unsigned long long) a.refused,
-        (unsigned long long) ref.refused);
-    const double e_l = max_difference(a.logits, ref.logits, n_l), e_v = max_difference(a.values, ref.values, n_v);
-    CHECK(e_l <= 1e-5 && e_v <= 1e-5, "%s %s group of %d, n=%d d=%d dv=%d: differs from the reference by %.1e, %.1e",
-        k->name, name, c->n, c->n_k, c->d, c->dv, e_l, e_v);
-    if (a.refused == 0) {
-        CHECK(memcmp(a.logits + at * ld, one.logits + at * ld, sizeof(float) * ld) == 0 &&
-                memcmp(a.values + at * DV, one.values + at * DV, sizeof(float) * DV) == 0,
-            "%s %s group of %d: other bits alone", k->name, name, c->n);
-        const double off_l = error_of(a.logits, exact.logits, n_l), off_v = error_of(a.values, exact.values, n_v);
-        CHECK(off_l <= int8_tolerance(k, 0.01) && off_v <= int8_tolerance(k, 0.02),
-            "%s %s group, n=%d d=%d: errors %.5f, %.5f", k->name, name, c->n_k, c->d, off_l, off_v);
-    }
-    group_free(a);
-    group_free(ref);
-    group_free(one);
-    group_free(exact);
-    free(q);
-    free(weight);
-    head_free(&h);
-}
-
 // MiniLM over prose
 static void test_golden(const struct mra_kernels * k, const struct npy * qkv) {
     enum { N_HEAD = 4, N = 512, D = 32 };
@@ -507,8 +209,6 @@ int main(int argc, char ** argv) {
             test_list(tables[t], 500, 128, 128, 200, state);
             test_list(tables[t], 200, 24, 40, 65, state);
         }
-        for (size_t i = 0; tables[t]->int8.scores && i < sizeof(group_cases) / sizeof(group_cases[0]); i++)
-            test_group(tables[t], &group_cases[i]);
         test_golden(tables[t], &qkv);
     }
     const struct mra_kernels *tiles = mra_kernels_by_name("v4-amx"), *plain = plain_tiles();
