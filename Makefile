@@ -6,6 +6,7 @@
 # make figures          draw docs/*.svg again from the measurements beside them
 # make eval             retrieval by two real models, exact and approximate attention, quantized weights (about half an hour)
 # make bench-peers      against PyTorch, OpenVINO, onnxruntime and llama.cpp on this machine: time and closeness; installs them into build/peers (several GB, long)
+# make compare-pipelines    entities and classes of small trained models beside transformers' pipelines (the same packages as bench-peers)
 # make mutants          seeded bugs that the tests must catch (long)
 # make test-wheel       the Python wheel compiled as pip does, also on an emulated CPU without AVX (long)
 # make test-python-adapters, test-python-reference    LangChain, LlamaIndex, Chroma; sentence-transformers (several GB)
@@ -70,6 +71,9 @@ bench: build
 
 bench-peers: build
 	python3 docs/scripts/bench_peers.py $(BUILD) $(PEERS)
+
+compare-pipelines: programs
+	@python3 docs/scripts/pipelines.py $(BUILD)
 
 eval: programs
 	@.ci/venv $(BUILD)/venv convert/requirements.txt
@@ -140,6 +144,6 @@ uninstall:
 clean:
 	rm -rf $(BUILD) build-newer-ggml build-fuzz build-asan build-ubsan build-tsan build-valgrind
 
-.PHONY: all setup configure dependencies build programs test demo bench bench-peers eval figures mutants test-newer-ggml
+.PHONY: all setup configure dependencies build programs test demo bench bench-peers compare-pipelines eval figures mutants test-newer-ggml
 .PHONY: fuzz test-asan test-ubsan test-tsan test-valgrind soak sbom install uninstall clean
 .PHONY: test-cuda-build bench-server test-wheel test-python-adapters test-python-reference test-ray

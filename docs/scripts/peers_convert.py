@@ -71,7 +71,8 @@ def onnx(folder: str, out: str) -> None:
     class Hidden(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = transformers.AutoModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="sdpa", dtype=torch.float32).eval()
+            pooler = {} if transformers.AutoConfig.from_pretrained(folder).model_type == "modernbert" else {"add_pooling_layer": False}
+            self.model = transformers.AutoModel.from_pretrained(folder, attn_implementation="sdpa", dtype=torch.float32, **pooler).eval()
 
         def forward(self, input_ids):
             return self.model(input_ids).last_hidden_state
