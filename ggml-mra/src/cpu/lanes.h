@@ -71,11 +71,12 @@ INL int32_t v_hmax_i(vi a) {
     UNROLL for (int i = 0; i < 4; i++) top = i == 0 || r[i] > top ? r[i] : top;
     return top;
 }
-INL int32_t v_hsum_i(vi a) {
+INL int32_t v_hsum_i(vi a) { // may wrap
     const union v_parts u = { a };
-    v128i r = u.part[0];
-    UNROLL for (int i = 1; i < VL / 4; i++) r += u.part[i];
-    return r[0] + r[1] + r[2] + r[3];
+    typedef uint32_t v128u __attribute__((vector_size(16)));
+    v128u r = (v128u) u.part[0];
+    UNROLL for (int i = 1; i < VL / 4; i++) r += (v128u) u.part[i];
+    return (int32_t) (r[0] + r[1] + r[2] + r[3]);
 }
 // element i = the sum, or the largest, of the elements of r[i]; r[VL] is overwritten
 #define V_FOLD(s, OP) \
