@@ -13,7 +13,8 @@ targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibr
 pkg-config --exists libmicrohttpd && targets="$targets mra-server"
 prepare() {
     mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
-    cp -rp "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$src/examples" "$work/"
+    cp -rp "$src/CMakeLists.txt" "$src/ggml-mra" "$src/tests" "$work/"
+    cp -r "$src/examples" "$work/" # with today's times: what the last bug of an earlier run made is compiled again
     cmake --install "$build" --prefix "$work/usr" &&
         cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_BUILD_TYPE=Release -DGGML_MRA_KERNEL_OPT=-O1
 }
