@@ -1,6 +1,6 @@
 #!/bin/sh
 # Seeded bugs of the programs: each line of the list changes one place of a copy of examples/; what it names must then fail: a part of
-# test-programs.sh, server: test_server.py, server_load: test_server_load.py, test-real, bench-model: test-bench-model.
+# test-programs.sh, faults-*: one of test-faults.sh, server: test_server.py, server_load: test_server_load.py, test-real, bench-model: test-bench-model.
 # usage: mutants-programs.sh SOURCE BUILD [WORD]   BUILD: a complete build, only its ggml is reused; WORD: only lines that have it
 #        mutants-programs.sh SOURCE -              only whether every line fits
 # The list: see seeded-bugs.sh. Files are in examples/.
@@ -10,6 +10,7 @@ if [ "$2" != - ]; then build=$(cd "$2" && pwd); work=$build/mutants-programs${PA
 . "$src/tests/seeded-bugs.sh"
 
 targets="mra-embed mra-classify mra-fill-mask mra-rerank mra-tokenize mra-calibrate mra-eval mra-inspect mra-quantize mra-bench program-check fail-strdup test-real test-bench-model mra-bench-broken"
+for i in embed rerank fill-mask tokenize calibrate quantize; do targets="$targets mra-$i-inject"; done
 pkg-config --exists libmicrohttpd && targets="$targets mra-server"
 prepare() {
     mkdir -p "$work"; rm -rf "$work/examples" "$work/tests"
@@ -25,6 +26,7 @@ run_test() {
         server*)   timeout -k 10 200 python3 -B "$src/tests/test_$1.py" "$work/build/bin" -f ;;
         test-real) "$work/build/bin/test-real" ;;
         bench-model) bin=$work/build/bin; "$bin/test-bench-model" "$bin/mra-bench" "$src/tests/golden" "$work" "$bin/mra-quantize" "$bin/mra-bench-broken" ;;
+        faults-*)  MRA_TEST_KILLS=8 timeout -k 10 250 "$src/tests/test-faults.sh" "${1#faults-}" "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check" ;;
         *)         timeout -k 10 120 "$src/tests/test-programs.sh" "$1" "$work/build/bin" "$src/tests/golden" "$work/run" "$work/build/bin/program-check" ;;
     esac
 }
@@ -147,4 +149,15 @@ server_load|server/worker.c|x += n_rows * r.n_cols;|
 server_load|server/worker.c|return w->n_now > 0;|return false;
 server_load|server/job.c|mra_token_list_free(&j->seqs[i].list);|
 server_load|server/main.c|while (atomic_load(&s->n_calls) > 0 && now_ms() < until) {|while (0) {
+faults-memory  |common/engine.c|e->params.max_bytes = memory_left(e, o);|
+faults-memory  |common/engine.c|if (o->max_memory <= e->info.n_bytes)|if (0)
+faults-injected|common/record.c|if (!r->text) record_fail(r, MRA_ERR_MEMORY, "out of memory");|
+faults-injected|common/stream.c|if (!it) fatal(s->program, "out of memory");|
+faults-numbers |common/encode.c|if (!isfinite(rows[i])) {|if (0) {
+faults-files   |common/bus.c|sigaction(SIGBUS, &on, NULL);|
+faults-resume  |common/fingerprint.c|if (strcmp(was, f->parts[i]) != 0)|if (i == N_PARTS)
+faults-resume  |common/fingerprint.c|h = mix(h, words[i]);|h += n == SIZE_MAX;
+faults-resume  |common/fingerprint.c|!f->path \!\! stat(o->resume, &st) != 0|1
+faults-resume  |common/resume.c|if (twice) fatal|if (0) fatal
+faults-kills   |common/stream.c|const bool good = sink_flush(&s->out);|const bool good = true;
 LIST
