@@ -190,7 +190,8 @@ kernels     |cpu/window-attn.inc|dist <= v_set1(window)|dist < v_set1(window)
 kernels     |cpu/window-attn.inc|slope != 0 \!\! (float) reach > limit|(float) reach > limit
 kernels     |cpu/window-attn.inc|i0 < window ? 0 : i0 - window|i0 < window ? 0 : i0
 kernels     |cpu/window-attn.inc|a->n_k - i1 < window ? a->n_k : i1 + window|a->n_k - i1 < window ? a->n_k : i1
-test-layers |*.c *.h|p->u.rope_table.scale * pow|pow
+test-rope   |*.c *.h|p->u.rope_table.scale * pow|pow
+test-rope   |op-rope.c|.d = d, .n_head = n_head,|.d = d, .n_head = n_head - 1,
 test-layers |*.c *.h|row[c] = (float) cos(positions[i] * freq[c]);|row[c] = cosf((float) positions[i] * (float) freq[c]);
 test-layers |*.c *.h|while (2 * m <= n_head) m *= 2;|m = n_head;
 test-layers |*.c *.h|a.scale = w->scale;|
@@ -367,13 +368,13 @@ test-int8   |cpu/int8-attn.inc|* f * v_set1(p->v_factor[c + m])|* f
 test-int8   |cpu/int8-attn.inc|(idx ? idx[j + i] : j + i) * DV|(idx ? idx[j] : j + i) * DV
 test-int8   |cpu/int8-attn.inc|key[j] = p->key[idx[j]];|key[j] = p->key[idx[0]];
 test-int8   |cpu/int8-attn.inc|idx[n_full * KEYS + j < n ? n_full * KEYS + j : n - 1]|idx[n - 1]
-test-int8   |cpu/int8-group.inc|-KEY_BIAS * v_hsum_i(sum)|0
-test-int8   |cpu/int8-group.inc|s->same[i] = int8_dot_16(q, p->mean, D);|s->same[i] = 0;
-test-int8   |cpu/int8-group.inc|int8_refused(a, p, step + i, norm2 + i,|int8_refused(a, p, step, norm2,
-test-int8   |cpu/int8-group.inc|w * v_load(factor + c + n * VL)|w
-test-int8   |cpu/int8-group.inc|u[j] = 1 / p->key[j0 + j].v_inv|u[j] = 1
-test-int8   |cpu/int8-group.inc|weight[i + m < n ? i + m : n - 1]|weight[i]
-test-int8   |cpu/int8-group.inc|k_scale[j] = p->key[j0 + j].k_scale|k_scale[j] = p->key[j].k_scale
+test-int8-group|cpu/int8-group.inc|KEY_BIAS * (uint32_t) v_hsum_i(sum)|0
+test-int8-group|cpu/int8-group.inc|s->same[i] = int8_dot_16(q, p->mean, D);|s->same[i] = 0;
+test-int8-group|cpu/int8-group.inc|int8_refused(a, p, step + i, norm2 + i,|int8_refused(a, p, step, norm2,
+test-int8-group|cpu/int8-group.inc|w * v_load(factor + c + n * VL)|w
+test-int8-group|cpu/int8-group.inc|u[j] = 1 / p->key[j0 + j].v_inv|u[j] = 1
+test-int8-group|cpu/int8-group.inc|weight[i + m < n ? i + m : n - 1]|weight[i]
+test-int8-group|cpu/int8-group.inc|k_scale[j] = p->key[j0 + j].k_scale|k_scale[j] = p->key[j].k_scale
 test-int8   |cpu/int8-pack.inc|(lanes * r + l) * WORD|(V_STEP * l + r) * WORD
 test-int8   |cpu/int8-pack.inc|v_set1(most * 0x1p-12f)), g|v_set1(0)), g
 test-int8   |cpu/int8-pack.inc|range.k_step = NAN|(void) 0
@@ -414,11 +415,11 @@ test-int8 tiles|cpu/amx-list.inc|if (b == nb && tail < MRA_INT8_KEYS) memset|if 
 test-int8 tiles|cpu/amx-list.inc|sum[0][i] + sum[1][i]|sum[0][i]
 test-int8 tiles|cpu/amx-list.inc|list_v + ((b - 1) & 1) * LIST_V|list_v + (b & 1) * LIST_V
 test-int8 tiles|cpu/amx-list.inc|w->pairs[g * TILE_ROWS + i]|w->pairs[i]
-test-int8 tiles|cpu/amx-group.inc|v_store(s->same[i], v_set1(int8_dot_16(q, p->mean, ld)))|v_store(s->same[i], v_set1(0))
-test-int8 tiles|cpu/amx-group.inc|even && row[i] - row[i - 1] == row[1] - row[0]|even
-test-int8 tiles|cpu/amx-group.inc|v_load_words(v + (size_t) (j + 1) * DV + c)|v_load_words(v + (size_t) j * DV + c)
-test-int8 tiles|cpu/amx-group.inc|g > VL ? v_load(weight[i] + VL) * factor : v_set1(0)|v_set1(0)
-test-int8 tiles|cpu/amx-group.inc|v_load_words(s->q[c] + m * AMX_DEPTH)|v_load_words(s->q[c])
+test-int8-group tiles|cpu/amx-group.inc|v_store(s->same[i], v_set1(int8_dot_16(q, p->mean, ld)))|v_store(s->same[i], v_set1(0))
+test-int8-group tiles|cpu/amx-group.inc|even && row[i] - row[i - 1] == row[1] - row[0]|even
+test-int8-group tiles|cpu/amx-group.inc|v_load_words(v + (size_t) (j + 1) * DV + c)|v_load_words(v + (size_t) j * DV + c)
+test-int8-group tiles|cpu/amx-group.inc|g > VL ? v_load(weight[i] + VL) * factor : v_set1(0)|v_set1(0)
+test-int8-group tiles|cpu/amx-group.inc|v_load_words(s->q[c] + m * AMX_DEPTH)|v_load_words(s->q[c])
 test-int8 tiles|ref/bf16.c|(x + exp2_of[x >> 2 & 63]) >> 1|x >> 1
 test-attn tiles|cpu/amx-any.inc|mra_query_at(a, i0 + i) * a->ld_out|(size_t) (i0 + i) * a->ld_out
 test-attn tiles|cpu/amx-query.inc|amx_row_sums(dot) + v_set1(same)|amx_row_sums(dot)
@@ -459,6 +460,14 @@ test-attn   |op-query-order.c|at * q->ne[1] + first|at * q->ne[1]
 test-attn   |op-query-order.c|/ MRA_QUERY_BLOCK + s,|/ MRA_QUERY_BLOCK,
 test-attn   |plan.h|- mra_sorted_order_work(n_k, n_k) - a)|- a)
 test-attn   |plan.h|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_ALL|mra_div_up(n_q, MRA_QUERY_BLOCK) / MRA_SORTED_KEYS / 2
+test-memory|encoder/*.c|if (mra_threads_probe(p.n_threads - 1, err) != MRA_OK) goto fail;|
+test-memory|encoder/*.c|if (need <= most) return MRA_OK;|return MRA_OK;
+test-memory|encoder/*.c|O_CLOEXEC \! O_NONBLOCK|O_CLOEXEC
+test-memory|encoder/*.c|if ((size_t) st.st_size == f->size && st.st_mtim.tv_sec|if (1 \!\! st.st_mtim.tv_sec
+test-memory|encoder/*.c|usage > reclaimable ? usage - reclaimable : 0|usage
+test-threads|encoder/*.c|ctx->shares ? mra_threads_share(ctx->params.n_threads) : |
+test-encoder-api|encoder/*.c|if (!model) { mra_fail(err, MRA_ERR_ARG, "no model");|if (0) {
+test-encoder-api|encoder/*.c|return ctx ? ctx->stats : (struct mra_stats) { 0 };|return ctx->stats;
 test-errors |*.c *.h|make_plain(err->msg);|
 test-errors |*.c *.h|s[0] = s[1] = '?'|s[1] = '?'
 LIST

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 name=$1 jobs=${2:-2}; shift; [ $# = 0 ] || shift
 case $name in asan) kind=address;; ubsan) kind=undefined;; tsan) kind=thread;; fuzz) kind="fuzzer;address;undefined"; export CC=clang-14 CXX=clang++-14;; *) echo "sanitize.sh: asan, ubsan, tsan or fuzz, not '$name'" >&2; exit 2;; esac
 dir=build-$name; mkdir -p $dir
-[ -f $dir/CMakeCache.txt ] || .ci/step "configuring" $dir/configure.log cmake -S . -B $dir -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS=-O1 -DCMAKE_CXX_FLAGS=-O1 \
+.ci/step "configuring" $dir/configure.log cmake -S . -B $dir -DCMAKE_BUILD_TYPE=None -DCMAKE_C_FLAGS=-O1 -DCMAKE_CXX_FLAGS=-O1 \
     "-DGGML_MRA_KERNEL_OPT=-O1;-fexpensive-optimizations" "-DGGML_MRA_SANITIZE=$kind"
 targets=; [ $name = tsan ] && targets="--target test-threads test-attn test-ops test-encoder test-encoder-api test-encoder-attention test-memory mra-server"
 .ci/step "compiling with -fsanitize=$kind" $dir/build.log cmake --build $dir -j "$jobs" $targets
