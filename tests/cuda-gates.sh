@@ -27,12 +27,12 @@ attend<80>                | 128  | 22528 | 168 | HMMA LDGSTS
 attend<96>                | 128  | 26624 | 200 | HMMA LDGSTS
 attend<128>               | 128  | 34816 | 255 | HMMA LDGSTS
 attend<256>               | 64   | 50688 | 255 | HMMA LDGSTS
-columns<32, .*>           | 128  | 49152 | 128 | HMMA LDGSTS
-columns<64, .*>           | 128  | 49152 | 168 | HMMA LDGSTS
-columns<80, .*>           | 64   | 49152 | 200 | HMMA LDGSTS
-columns<96, .*>           | 64   | 49152 | 200 | HMMA LDGSTS
-columns<128, .*>          | 64   | 49152 | 255 | HMMA LDGSTS
-columns<256, .*>          | 32   | 49152 | 255 | HMMA LDGSTS
+columns<32, .*>           | 128  | 50176 | 200 | HMMA LDGSTS
+columns<64, .*>           | 128  | 50176 | 255 | HMMA LDGSTS
+columns<80, .*>           | 64   | 50176 | 255 | HMMA LDGSTS
+columns<96, .*>           | 64   | 50176 | 255 | HMMA LDGSTS
+columns<128, .*>          | 64   | 50176 | 255 | HMMA LDGSTS
+columns<256, false>       | 32   | 59264 | 255 | HMMA LDGSTS
 TABLE
 # per multiprocessor: threads, blocks, shared memory in KiB, of which a block's own takes 1 from sm_80 on (CUDA C++ Programming Guide, technical
 # specifications per compute capability); an architecture that is not here gets no occupancy

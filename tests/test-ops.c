@@ -225,8 +225,8 @@ static void test_topk(void) {
     list_is("mu, len 0", MRA_RULE_MU, 3, 0, 0, 0, "||||");
 }
 
-// block_sparse_attn == flash attention with -inf outside the listed cells
-static void test_block_sparse_attn(int n, int d, int h, int g_, int n_head, enum ggml_type type) {
+// block_sparse_attn == flash attention with -inf outside the listed cells; scale 0: that of the head size
+static void test_block_sparse_attn(int n, int d, int h, int g_, int n_head, enum ggml_type type, float scale) {
     uint64_t s = (uint64_t) n * d * h;
     const int nq = (n + h - 1) / h, nk = (n + g_ - 1) / g_, rows = MRA_ROUND_UP(n, 64);
     float *q = data_new(DATA_NORMAL, (int64_t) n * n_head, d, 21), *k = data_new(DATA_NORMAL, n, d, 22),
@@ -250,14 +250,14 @@ static void test_block_sparse_attn(int n, int d, int h, int g_, int n_head, enum
     struct graph gr = graph_new();
     struct ggml_tensor *qt = graph_heads(&gr, GGML_TYPE_F32, d, n, n_head, 1, q, 1),
                        *kt = graph_heads(&gr, type, d, n, 1, 1, k, 0), *vt = graph_heads(&gr, type, d, n, 1, 1, v, 0);
-    struct ggml_tensor * f = ggml_flash_attn_ext(
-        gr.ctx, qt, kt, vt, graph_input(&gr, GGML_TYPE_F16, n, rows, n_head, 1, mask), 1 / sqrtf((float) d), 0, 0);
+    struct ggml_tensor * f = ggml_flash_attn_ext(gr.ctx, qt, kt, vt,
+        graph_input(&gr, GGML_TYPE_F16, n, rows, n_head, 1, mask), scale != 0 ? scale : 1 / sqrtf((float) d), 0, 0);
     float * want = graph_run(&gr, f, 2);
     struct ggml_tensor * ct = graph_input(&gr, GGML_TYPE_I32, list, n_head, 1, 1, cells);
     for (int t = 0; t < n_tables; t++) {
         mra_kernels_set(tables[t]);
         struct mra_error err = { 0 };
-        struct ggml_tensor * o = ggml_mra_block_sparse_attn(gr.ctx, qt, kt, vt, ct, NULL, NULL, h, g_, 0, 2, &err);
+        struct ggml_tensor * o = ggml_mra_block_sparse_attn(gr.ctx, qt, kt, vt, ct, NULL, NULL, h, g_, scale, 2, &err);
         CHECK(o, "block_sparse_attn: %s", err.msg);
         float * a = graph_run(&gr, o, 2);
         const double e = max_error(a, want, (int64_t) n * d * n_head);
@@ -367,13 +367,14 @@ int main(int argc, char ** argv) {
     }
     test_select(argc > 1 ? atoi(argv[1]) : 4000);
     test_topk();
-    test_block_sparse_attn(64, 64, 32, 32, 2, GGML_TYPE_F32);
-    test_block_sparse_attn(211, 64, 32, 32, 2, GGML_TYPE_F32);
-    test_block_sparse_attn(211, 80, 16, 1, 2, GGML_TYPE_F32);
-    test_block_sparse_attn(150, 128, 4, 4, 1, GGML_TYPE_F16);
-    test_block_sparse_attn(300, 32, 16, 16, 3, GGML_TYPE_F32);
-    test_block_sparse_attn(257, 64, 128, 128, 1, GGML_TYPE_F32);
-    test_block_sparse_attn(97, 40, 1, 8, 1, GGML_TYPE_F32);
+    test_block_sparse_attn(64, 64, 32, 32, 2, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(211, 64, 32, 32, 2, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(211, 80, 16, 1, 2, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(150, 128, 4, 4, 1, GGML_TYPE_F16, 0);
+    test_block_sparse_attn(300, 32, 16, 16, 3, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(257, 64, 128, 128, 1, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(97, 40, 1, 8, 1, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(97, 64, 32, 32, 2, GGML_TYPE_F32, -.2f);
     test_coarse(128, 32);
     test_coarse(211, 32);
     test_coarse(33, 16);
