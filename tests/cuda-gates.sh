@@ -12,6 +12,11 @@ cat >"$work/budget" <<'TABLE'
 pool_kernel<.*>           | 128  | 0     | 80  |
 score_kernel<.*>          | 128  | 0     | 128 | LDGSTS
 topk_kernel               | 640  | 20480 | 96  |
+topk_start                | 256  | 0     | 64  |
+topk_bins                 | 256  | 0     | 64  |
+topk_count                | 256  | 0     | 64  |
+topk_offsets              | 32   | 0     | 64  |
+topk_take                 | 256  | 0     | 64  |
 coarse_kernel             | 128  | 0     | 80  |
 pack_copy<.*>             | 256  | 0     | 64  |
 pack_stat<.*>             | 128  | 0     | 80  |

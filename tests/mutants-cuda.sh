@@ -41,16 +41,22 @@ ops        |block-score.cu|if (y >= t.n) break;|
 ops        |block-score.cu|x < t.n_valid && column(t|column(t
 attn       |block-score.cu|t.dst += (int64_t) entries.first * t.child_rows * t.child_cols;|
 attn       |block-score.cu|t.x0 += parent * t.child_rows;|
-ops short  |topk-blocks.cu|(equal && __popc(equals & below) < left)|(equal && __popc(equals) - __popc(equals & below) <= left)
-ops        |topk-blocks.cu|(equal && __popc(equals & below) < left)|equal
-attn       |topk-blocks.cu|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's|
-attn       |topk-blocks.cu|max(0, th.left - equal_before)|th.left
-ops        |topk-blocks.cu|found[round*MAX_WARPS + warp] = n;|found[round*MAX_WARPS + warp] = n; if (0)
-ops short  |topk-blocks.cu|round ^= 1)|round = 0)
-ops        |topk-blocks.cu|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
-ops        |topk-blocks.cu|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
-ops        |topk-blocks.cu|    s -= r.max;|
-attn       |topk-blocks.cu|plan[0] = mra_topk_count(&a.p, len);|plan[0] = a.p.take.count;
+ops short  |topk-*|(equal && __popc(equals & below) < left)|(equal && __popc(equals) - __popc(equals & below) <= left)
+ops        |topk-*|(equal && __popc(equals & below) < left)|equal
+attn       |topk-*|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's|
+attn       |topk-*|max(0, th.left - equal_before)|th.left
+ops        |topk-*|found[round*MAX_WARPS + warp] = n;|found[round*MAX_WARPS + warp] = n; if (0)
+ops short  |topk-*|round ^= 1)|round = 0)
+ops        |topk-*|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
+ops        |topk-*|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
+ops        |topk-*|    s -= r.max;|
+attn       |topk-*|plan[0] = mra_topk_count(&a.p, len);|plan[0] = a.p.take.count;
+ops        |topk-*|t.x0 == 0 && i < MRA_TOPK_BINS|i < 0
+ops        |topk-*|atomicAdd(&t.s.bins[level*SELECT_BINS + i], bins[i]);|t.s.bins[level*SELECT_BINS + i] = bins[i];
+ops        |topk-*|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // goes to rows behind|
+ops        |topk-*|max(0, th.left - mra_warp_prefix(of.y))|th.left
+ops        |topk-*|__syncwarp(); // all lanes have read the bins|
+ops        |topk-*|a.p.rule == MRA_PLAN_ROWMAX ? s.max[x] : 0.0f|0.0f
 ops        |warp-topk.cuh|*m -= __shfl_sync(MRA_ALL_LANES, above, owner);|*m -= above;
 ops        |warp-topk.cuh|__float_as_uint(x + 0.0f)|__float_as_uint(x)
 ops short  |coarse-state.cu|if (lane == 0) warp_max[warp] = top;|if (lane == 0) warp_max[warp] = top; if (0)
@@ -67,7 +73,6 @@ ops        |block-sparse-attn.cu|__syncthreads(); // tile t is there|// tile t i
 ops        |block-sparse-attn.cu|tiles[(t + 1)%2], k|tiles[t%2], k
 ops        |block-sparse-attn.cu|a.scale < 0.0f ? -1.0f : 1.0f|1.0f
 ops        |block-sparse-attn.cu|if (j >= l.n) return -1;|
-attn       |block-sparse-attn.cu|key >= 0 && key < l.n_k ? key : -1|key
 ops        |softmax-state.cuh|mra_warp_max<4>(top)|mra_warp_max<2>(top)
 ops        |softmax-state.cuh|mra_warp_sum<4>(st.sum[r])|mra_warp_sum<2>(st.sum[r])
 ops        |softmax-state.cuh|if (row < n_rows && c < dv)|if (c < dv)
@@ -105,6 +110,7 @@ ops        |softmax-state.cuh|st.o[i][t] *= corr[t/2];|if (t < 2) st.o[i][t] *= 
 ops        |block-sparse-attn.cu|if (n_cell > 0) r.n -=|if (0) r.n -=
 attn       |block-sparse-attn.cu|head/(n_head/(int) a.k.ne[2])|head%(int) a.k.ne[2]
 attn       |sequence.cuh|/ MRA_KEY_BLOCK + s;|/ MRA_KEY_BLOCK;
+attn       |pack.cu|k->nb, (uintptr_t) k->data) \!\! !mra_device_in_place(f16, v->nb, (uintptr_t) v->data)|k->nb, 0) \!\! !mra_device_in_place(f16, v->nb, 0)
 attn       |pack.cu|hi = max4(hi, v);|hi = v;
 attn       |pack.cu|sum.x/n,|sum.x/s.plan.g,
 query-order|order-tree.cu|__syncthreads(); // before it changes|
