@@ -1,5 +1,6 @@
 // What warps of the attention kernels execute, counted by an interpreter of their PTX: per query and head, by kind, and
 // what a GPU needs at least for that. Counts, no measurement: no GPU takes part.
+#include "cuda-counts.h"
 #include "cuda-target.h"
 
 #include "count.h"
@@ -7,12 +8,12 @@
 enum { D = 64, N_HEAD = 12 };
 
 static const char usage[] =
-    "usage: cuda-count [-v] PTX...\n"
+    "usage: cuda-count [-v] [--all] PTX...\n"
     "Runs exact, columns, sorted and MRA-2 attention of one head of 64 through the PTX of the kernels, and prints what "
     "a "
     "warp\n"
     "executes per query and head, with the least time that would take. PTX: what nvcc -ptx -arch=compute_80 made of\n"
-    "ggml-mra/src/cuda/*.cu. -v: each kernel, too.\n";
+    "ggml-mra/src/cuda/*.cu. -v: each kernel, too. --all: also n = 16384 and w = 1/32.\n";
 
 // What a device does at most. L2: RTX 3090 as often measured, A100 as its white paper says.
 static const struct device {
@@ -29,14 +30,27 @@ static const struct count_case {
     const char * frame;
     float budget;
     int n;
-    int every;               // of the blocks of the attention kernel, one in so many runs
-    double most, most_kbyte; // warp instructions, KB of global memory; more is a failure
+    int every;                        // of the blocks of the attention kernel, one in so many runs
+    const struct cuda_counts * most;  // more is a failure; NULL: any number is right
+    const struct cuda_counts * order; // the same of the order of queries
 } cases[] = {
-    { "exact", 1, 4096, 16, 3200, 18 },
-    { "columns", 1.0f / 8, 4096, 4, 7000, 60 },
-    { "sorted", 1.0f / 8, 4096, 4, 13000, 96 },
-    { "mra2", 1.0f / 8, 4096, 1, 840, 6.6 },
+    { "exact", 1, 4096, 16, &exact_counts, NULL },
+    { "columns", 1.0f / 8, 4096, 4, &columns_counts, NULL },
+    { "sorted", 1.0f / 8, 4096, 4, &sorted_counts, &order_counts },
+    { "mra2", 1.0f / 8, 4096, 1, &mra2_counts, NULL },
+    // with --all
+    { "columns", 1.0f / 32, 4096, 4, NULL, NULL },
+    { "sorted", 1.0f / 32, 4096, 4, NULL, NULL },
+    { "mra2", 1.0f / 32, 4096, 1, NULL, NULL },
+    { "exact", 1, 16384, 64, NULL, NULL },
+    { "columns", 1.0f / 8, 16384, 16, NULL, NULL },
+    { "sorted", 1.0f / 8, 16384, 16, NULL, NULL },
+    { "mra2", 1.0f / 8, 16384, 1, NULL, NULL },
+    { "columns", 1.0f / 32, 16384, 16, NULL, NULL },
+    { "sorted", 1.0f / 32, 16384, 16, NULL, NULL },
+    { "mra2", 1.0f / 32, 16384, 1, NULL, NULL },
 };
+enum { N_ALWAYS = 4 };
 
 static struct ggml_tensor * attention(
     struct graph * g, const struct count_case * c, const float * q, const float * k, const float * v) {
@@ -53,7 +67,7 @@ static struct ggml_tensor * attention(
 
 // the interpreter's result is the reference's
 static void check_result(const char * frame, float budget) {
-    const struct count_case c = { frame, budget, 517, 1, 0, 0 };
+    const struct count_case c = { frame, budget, 517, 1, NULL, NULL };
     float *x[3], *out[2];
     for (int i = 0; i < 3; i++) x[i] = data_new(DATA_GRID, c.n, D, i + 1);
     for (int i = 0; i < 2; i++) {
@@ -81,11 +95,28 @@ static void print_row(const char * name, const char * w, int n, const struct ptx
         c->branch * per, c->rest * per, c->move * per, c->read * per / 1024, c->write * per / 1024);
 }
 
+// a row of the table
+static void report(
+    const struct count_case * c, const char * name, const struct ptx_count * sum, const struct cuda_counts * most) {
+    char w[16];
+    snprintf(w, sizeof(w), c->budget < 1 ? "1/%.0f" : "%.0f", (double) (c->budget < 1 ? 1 / c->budget : 1));
+    print_row(name, w, c->n, sum, 1.0 / c->n);
+    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
+        printf("  %6.3f %6.3f %6.3f", sum->mma * N_HEAD * 4096 / devices[i].tensor * 1e3,
+            all_of(sum) * N_HEAD / devices[i].issue * 1e3, (sum->read + sum->write) * N_HEAD / devices[i].l2 * 1e3);
+    printf("\n");
+    const double n = all_of(sum) / c->n, kbyte = (sum->read + sum->write) / c->n / 1024;
+    if (!most) return;
+    CHECK(n <= most->instructions, "%s %s, n = %d: %.0f warp instructions, not at most %.0f", name, w, c->n, n,
+        most->instructions);
+    CHECK(sum->mma / c->n <= most->mma, "%s %s, n = %d: %.0f mma, not at most %.0f", name, w, c->n, sum->mma / c->n,
+        most->mma);
+    CHECK(kbyte <= most->kbyte, "%s %s, n = %d: %.1f KB, not at most %.1f", name, w, c->n, kbyte, most->kbyte);
+}
+
 static void count(const struct count_case * c, bool verbose) {
     struct graph g = graph_new();
     float * x[3];
-    char w[16];
-    snprintf(w, sizeof(w), c->budget < 1 ? "1/%.0f" : "%.0f", (double) (c->budget < 1 ? 1 / c->budget : 1));
     for (int i = 0; i < 3; i++) x[i] = data_new(DATA_WALK, c->n, D, i + 1);
     ptx_clear();
     ptx_run_every(c->every);
@@ -93,27 +124,26 @@ static void count(const struct count_case * c, bool verbose) {
     free(graph_run(&g, attention(&g, c, x[0], x[1], x[2]), 1));
     graph_free(&g);
     for (int i = 0; i < 3; i++) free(x[i]);
-    struct ptx_count sum = { 0 }, one;
+    struct ptx_count attn = { 0 }, order = { 0 }, one;
     for (int i = 0; ptx_get(i, &one); i++) {
-        add(&sum, &one);
+        add(strncmp(one.kernel, "order_", 6) == 0 ? &order : &attn, &one);
         if (!verbose) continue;
         print_row(one.kernel, "", c->n, &one, 1.0 / c->n);
         printf("  %d launches\n", one.launches);
     }
-    print_row(c->frame, w, c->n, &sum, 1.0 / c->n);
-    for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
-        printf("  %6.3f %6.3f %6.3f", sum.mma * N_HEAD * 4096 / devices[i].tensor * 1e3,
-            all_of(&sum) * N_HEAD / devices[i].issue * 1e3, (sum.read + sum.write) * N_HEAD / devices[i].l2 * 1e3);
-    printf("\n");
-    const double n = all_of(&sum) / c->n, kbyte = (sum.read + sum.write) / c->n / 1024;
-    CHECK(n <= c->most, "%s %s, n = %d: %.0f warp instructions, not at most %.0f", c->frame, w, c->n, n, c->most);
-    CHECK(kbyte <= c->most_kbyte, "%s %s, n = %d: %.1f KB, not at most %.1f", c->frame, w, c->n, kbyte, c->most_kbyte);
+    report(c, c->frame, &attn, c->most);
+    if (all_of(&order) > 0) report(c, "sorted: its order", &order, c->order);
 }
 
 int main(int argc, char ** argv) {
-    const bool verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
-    int i = 1 + verbose;
-    if (i >= argc) {
+    bool verbose = false, all = false;
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        if (strcmp(argv[i], "-v") == 0) verbose = true;
+        else if (strcmp(argv[i], "--all") == 0) all = true;
+        else break;
+    }
+    if (i >= argc || argv[i][0] == '-') {
         fputs(usage, stderr);
         return 2;
     }
@@ -131,6 +161,6 @@ int main(int argc, char ** argv) {
         "global", "shfl", "branch", "rest", "move", "read", "write");
     for (size_t d = 0; d < sizeof(devices) / sizeof(devices[0]); d++) printf("  %-20s", devices[d].name);
     printf("\n");
-    for (size_t c = 0; c < sizeof(cases) / sizeof(cases[0]); c++) count(&cases[c], verbose);
+    for (size_t c = 0; c < (all ? sizeof(cases) / sizeof(cases[0]) : N_ALWAYS); c++) count(&cases[c], verbose);
     return n_failed > 0;
 }

@@ -12,6 +12,11 @@ cat >"$work/budget" <<'TABLE'
 pool_kernel<.*>           | 128  | 0     | 80  |
 score_kernel<.*>          | 128  | 0     | 128 | LDGSTS
 topk_kernel               | 640  | 20480 | 96  |
+topk_start                | 256  | 0     | 64  |
+topk_bins                 | 256  | 0     | 64  |
+topk_count                | 256  | 0     | 64  |
+topk_offsets              | 32   | 0     | 64  |
+topk_take                 | 256  | 0     | 64  |
 coarse_kernel             | 128  | 0     | 80  |
 pack_copy<.*>             | 256  | 0     | 64  |
 pack_stat<.*>             | 128  | 0     | 80  |
@@ -27,12 +32,12 @@ attend<80>                | 128  | 22528 | 168 | HMMA LDGSTS
 attend<96>                | 128  | 26624 | 200 | HMMA LDGSTS
 attend<128>               | 128  | 34816 | 255 | HMMA LDGSTS
 attend<256>               | 64   | 50688 | 255 | HMMA LDGSTS
-columns<32, .*>           | 128  | 49152 | 128 | HMMA LDGSTS
-columns<64, .*>           | 128  | 49152 | 168 | HMMA LDGSTS
-columns<80, .*>           | 64   | 49152 | 200 | HMMA LDGSTS
-columns<96, .*>           | 64   | 49152 | 200 | HMMA LDGSTS
-columns<128, .*>          | 64   | 49152 | 255 | HMMA LDGSTS
-columns<256, .*>          | 32   | 49152 | 255 | HMMA LDGSTS
+columns<32, .*>           | 128  | 50176 | 200 | HMMA LDGSTS
+columns<64, .*>           | 128  | 50176 | 255 | HMMA LDGSTS
+columns<80, .*>           | 64   | 50176 | 255 | HMMA LDGSTS
+columns<96, .*>           | 64   | 50176 | 255 | HMMA LDGSTS
+columns<128, .*>          | 64   | 50176 | 255 | HMMA LDGSTS
+columns<256, false>       | 32   | 59264 | 255 | HMMA LDGSTS
 TABLE
 # per multiprocessor: threads, blocks, shared memory in KiB, of which a block's own takes 1 from sm_80 on (CUDA C++ Programming Guide, technical
 # specifications per compute capability); an architecture that is not here gets no occupancy

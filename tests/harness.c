@@ -72,6 +72,17 @@ struct ggml_tensor * graph_input(
     return t;
 }
 
+// data behind 4 elements of something else, as a view
+static struct ggml_tensor * behind_others(
+    struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head, int64_t n_batch, const char * data) {
+    const size_t es = ggml_type_size(type), bytes = (size_t) (d * n * n_head * n_batch) * es;
+    char * all = calloc(1, bytes + 4 * es);
+    memcpy(all + 4 * es, data, bytes);
+    struct ggml_tensor * t = graph_input(g, type, d * n * n_head * n_batch + 4, 1, 1, 1, all);
+    free(all);
+    return ggml_view_4d(g->ctx, t, d, n, n_head, n_batch, es * d, es * d * n, es * d * n * n_head, 4 * es);
+}
+
 struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head,
     int64_t n_batch, const float * x, int layout) {
     const int64_t wide = layout == 2 ? 3 : 1; // heads per token in the tensor behind the view
@@ -83,13 +94,14 @@ struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t 
                 const float * row = x + ((b * n_head + h) * n + t) * d;
                 char * dst = buf +
                     es * d *
-                        (layout ? (b * n + t) * n_head * wide + (wide == 3 ? n_head : 0) + h
-                                : (b * n_head + h) * n + t);
+                        (layout % 3 ? (b * n + t) * n_head * wide + (wide == 3 ? n_head : 0) + h
+                                    : (b * n_head + h) * n + t);
                 if (type == GGML_TYPE_F16) ggml_fp32_to_fp16_row(row, (ggml_fp16_t *) dst, d);
                 else memcpy(dst, row, d * es);
             }
     struct ggml_tensor * t;
     if (layout == 0) t = graph_input(g, type, d, n, n_head, n_batch, buf);
+    else if (layout == 3) t = behind_others(g, type, d, n, n_head, n_batch, buf);
     else {
         t = graph_input(g, type, d, n_head * wide, n, n_batch, buf);
         if (wide == 3)

@@ -50,7 +50,8 @@ struct ggml_tensor * graph_input(struct graph * g, enum ggml_type type, int64_t 
     int64_t ne3, const void * data); // copies data
 
 // x [n_batch][n_head][n][d] as a tensor [d, n, n_head, n_batch]; layout 0: contiguous, 1: a view of [d, n_head, n,
-// n_batch], as a dense layer gives it; 2: the same with two other tensors' rows between (fused QKV)
+// n_batch], as a dense layer gives it; 2: the same with two other tensors' rows between (fused QKV); 3: contiguous, but
+// behind 4 elements of something else
 struct ggml_tensor * graph_heads(struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head,
     int64_t n_batch, const float * x, int layout);
 

@@ -41,16 +41,22 @@ ops        |block-score.cu|if (y >= t.n) break;|
 ops        |block-score.cu|x < t.n_valid && column(t|column(t
 attn       |block-score.cu|t.dst += (int64_t) entries.first * t.child_rows * t.child_cols;|
 attn       |block-score.cu|t.x0 += parent * t.child_rows;|
-ops short  |topk-blocks.cu|(equal && __popc(equals & below) < left)|(equal && __popc(equals) - __popc(equals & below) <= left)
-ops        |topk-blocks.cu|(equal && __popc(equals & below) < left)|equal
-attn       |topk-blocks.cu|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's|
-attn       |topk-blocks.cu|max(0, th.left - equal_before)|th.left
-ops        |topk-blocks.cu|found[round*MAX_WARPS + warp] = n;|found[round*MAX_WARPS + warp] = n; if (0)
-ops short  |topk-blocks.cu|round ^= 1)|round = 0)
-ops        |topk-blocks.cu|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
-ops        |topk-blocks.cu|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
-ops        |topk-blocks.cu|    s -= r.max;|
-attn       |topk-blocks.cu|plan[0] = mra_topk_count(&a.p, len);|plan[0] = a.p.take.count;
+ops short  |topk-*|(equal && __popc(equals & below) < left)|(equal && __popc(equals) - __popc(equals & below) <= left)
+ops        |topk-*|(equal && __popc(equals & below) < left)|equal
+attn       |topk-*|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's|
+attn       |topk-*|max(0, th.left - equal_before)|th.left
+ops        |topk-*|found[round*MAX_WARPS + warp] = n;|found[round*MAX_WARPS + warp] = n; if (0)
+ops short  |topk-*|round ^= 1)|round = 0)
+ops        |topk-*|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
+ops        |topk-*|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
+ops        |topk-*|    s -= r.max;|
+attn       |topk-*|plan[0] = mra_topk_count(&a.p, len);|plan[0] = a.p.take.count;
+ops        |topk-*|t.x0 == 0 && i < MRA_TOPK_BINS|i < 0
+ops        |topk-*|atomicAdd(&t.s.bins[level*SELECT_BINS + i], bins[i]);|t.s.bins[level*SELECT_BINS + i] = bins[i];
+ops        |topk-*|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // goes to rows behind|
+ops        |topk-*|max(0, th.left - mra_warp_prefix(of.y))|th.left
+ops        |topk-*|__syncwarp(); // all lanes have read the bins|
+ops        |topk-*|a.p.rule == MRA_PLAN_ROWMAX ? s.max[x] : 0.0f|0.0f
 ops        |warp-topk.cuh|*m -= __shfl_sync(MRA_ALL_LANES, above, owner);|*m -= above;
 ops        |warp-topk.cuh|__float_as_uint(x + 0.0f)|__float_as_uint(x)
 ops short  |coarse-state.cu|if (lane == 0) warp_max[warp] = top;|if (lane == 0) warp_max[warp] = top; if (0)
@@ -65,26 +71,46 @@ ops        |common.cuh|if (lane >= o) sum += below;|sum += below;
 ops short  |block-sparse-attn.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
 ops        |block-sparse-attn.cu|__syncthreads(); // tile t is there|// tile t is there
 ops        |block-sparse-attn.cu|tiles[(t + 1)%2], k|tiles[t%2], k
+ops        |block-sparse-attn.cu|a.scale < 0.0f ? -1.0f : 1.0f|1.0f
+ops        |block-sparse-attn.cu|if (j >= l.n) return -1;|
 ops        |softmax-state.cuh|mra_warp_max<4>(top)|mra_warp_max<2>(top)
 ops        |softmax-state.cuh|mra_warp_sum<4>(st.sum[r])|mra_warp_sum<2>(st.sum[r])
 ops        |softmax-state.cuh|if (row < n_rows && c < dv)|if (c < dv)
-attn       |columns.cu|__syncwarp(); // tile t is there|// tile t is there
-attn short |columns.cu|__syncwarp(); // the lists are not read any more, and|//
-attn       |columns.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
-attn       |columns.cu|sum = mra_warp_sum<4>(sum);|sum = mra_warp_sum<2>(sum);
-attn       |columns.cu|b.expanded[i] = y; b.pooled[y] = -INFINITY;|b.expanded[i] = y;
-attn       |columns.cu|b.logit[j] = -INFINITY; });|});
-attn       |columns.cu|(float) min(g, b.s.n_k - y*g)|(float) min(g, b.s.n_k + y)
-attn       |columns.cu|for (int r = 1; r < rows; r++) sum|for (int r = 2; r < rows; r++) sum
-attn       |columns.cu|key < b.s.n_k ? sum : -INFINITY|sum
+attn       |columns*|__syncwarp(); // tile t is there|// tile t is there
+attn       |columns*|mra_copy_wait<0>();|mra_copy_wait<1>();
+attn short |columns*|__syncwarp(); // before the next values overwrite these|
+attn       |columns*|__syncthreads(); // the last time: nobody needs mean queries any more|
+attn       |columns*|__syncwarp(); // all lanes have read what lane 0 writes|
+attn       |columns*|min(step*STEP + t*8 + lane/4, rows.n - 1)|(step*STEP + t*8 + lane/4)
+attn       |columns*|min(first + r, n - 1)|(first + r)
+attn       |columns*|c < d ? rows.at + c*sizeof(half) : a.mem + a.pack.zeros|rows.at + c*sizeof(half)
+attn       |columns*|c < d ? rows.nb : 0|rows.nb
+attn       |columns*|return all & ((w & 1)|return ((w & 1)
+attn       |columns*|j >= n_kept ? -1 : all|all
+attn       |columns*|first_item + blockIdx.x;|blockIdx.x;
+attn       |columns*|on[half] &= ~(k.above \! k.open);|on[half] &= ~k.above;
+attn       |columns*|(last ? log_last : (float) b.log_g)|(float) b.log_g
+attn       |columns*|st.sum[half] = mra_warp_sum<4>(st.sum[half])|st.sum[half] = mra_warp_sum<2>(st.sum[half])
+attn       |columns*|k.open && c0 == 0|k.open
+attn       |columns*|last ? b.coarse + c0 : waits|b.coarse + c0
+attn       |columns*|if (last && lane%4 == 0) c.sum|if (lane%4 == 0) c.sum
+attn       |columns*|for (int i = left; i < n; i++) sum +=|for (int i = left + 1; i < n; i++) sum +=
+attn short |columns*|clear_bins(m.bins); __syncthreads();|clear_bins(m.bins);
+attn       |columns*|__syncwarp(); if (lane > 0) return;|if (lane > 0) return;
+attn       |columns*|__syncwarp(); #pragma unroll for (int i = 0; i < OPEN/MRA_WARP; i++) { if (i*MRA_WARP + lane >= n)|for (int i = 0; i < OPEN/MRA_WARP; i++) { if (i*MRA_WARP + lane >= n)
+attn       |columns*|rank[i] < left|rank[i] <= left
+attn       |columns*|return w \! __shfl_xor_sync(MRA_ALL_LANES, w, 2);|return w;
+attn       |columns*|if (place > prefix) k.above|if (place >= prefix) k.above
+attn       |softmax-state.cuh|corr[0] != 1.0f \!\! corr[1] != 1.0f|corr[0] != 1.0f
 attn       |tile.cuh|half k[N][tile_row<D>::LD];|half k[N][tile_row<D>::LD - 8];
 attn       |tile.cuh|PART == 8 ? lane / PART : lane % AT_ONCE|lane / PART
 attn       |softmax-state.cuh|t%2 < n ?|t%2 <= n ?
 attn       |softmax-state.cuh|some && lane%4 == 0 ? sum|some ? sum
-ops        |softmax-state.cuh|st.o[i][2*r] *= corr; st|st
+ops        |softmax-state.cuh|st.o[i][t] *= corr[t/2];|if (t < 2) st.o[i][t] *= corr[0];
 ops        |block-sparse-attn.cu|if (n_cell > 0) r.n -=|if (0) r.n -=
 attn       |block-sparse-attn.cu|head/(n_head/(int) a.k.ne[2])|head%(int) a.k.ne[2]
 attn       |sequence.cuh|/ MRA_KEY_BLOCK + s;|/ MRA_KEY_BLOCK;
+attn       |pack.cu|k->nb, (uintptr_t) k->data) \!\! !mra_device_in_place(f16, v->nb, (uintptr_t) v->data)|k->nb, 0) \!\! !mra_device_in_place(f16, v->nb, 0)
 attn       |pack.cu|hi = max4(hi, v);|hi = v;
 attn       |pack.cu|sum.x/n,|sum.x/s.plan.g,
 query-order|order-tree.cu|__syncthreads(); // before it changes|

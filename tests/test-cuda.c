@@ -1,5 +1,6 @@
 // For a person with a GPU to run once: the tables of test-ops and test-attn on a CUDA device against the CPU, then
 // times, then one line for a report.
+#include "cuda-counts.h"
 #include "device-target.h"
 
 #include "ggml-mra-backend.h"
@@ -91,6 +92,33 @@ static double time_attention(enum attention kind, int n, float * out) {
     return ms;
 }
 
+// ---- bounds ----
+
+// What a device does at most. tensor: products of F16 with sums in F32, a clock and multiprocessor; 0: not known
+struct limits {
+    double multiprocessors, hertz, tensor;
+};
+static struct limits limits_of(int multiprocessors, int khz, int major, int minor) {
+    static const struct {
+        int arch, tensor;
+    } known[] = { { 75, 512 }, { 80, 1024 }, { 86, 512 }, { 87, 512 }, { 89, 512 }, { 90, 2048 } };
+    struct limits l = { multiprocessors, khz * 1e3, 0 };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (known[i].arch == major * 10 + minor) l.tensor = known[i].tensor;
+    return l;
+}
+
+// what a time is of the least that counts allow. Exact attention's grow with n; the others' are known where they were
+// counted
+static void print_share(const char * name, const struct cuda_counts * c, struct limits l, int n, double ms) {
+    const double queries = (double) n * N_HEAD / l.multiprocessors / l.hertz * 1e3 * n / 4096,
+                 issue = c->instructions * queries / 4, tensor = l.tensor ? c->mma * 2048 * queries / l.tensor : 0;
+    printf("%22s: at least %.3f by instructions", name, issue);
+    if (tensor) printf(", %.3f by tensor cores", tensor);
+    printf(": %.0f %% achieved\n", 100 * (tensor > issue ? tensor : issue) / ms);
+}
+static struct limits device_limits;
+
 // appends to line; exact is checked against flash attention first
 static void times(char * line, size_t size, int max_n) {
     float * out[N_ATTENTION];
@@ -104,6 +132,9 @@ static void times(char * line, size_t size, int max_n) {
         printf("%8d", n);
         for (int i = 0; i < N_ATTENTION; i++) printf("%14.3f", ms[i] = time_attention((enum attention) i, n, out[i]));
         printf("\n");
+        if (device_limits.hertz > 0) print_share("exact", &exact_counts, device_limits, n, ms[EXACT]);
+        if (device_limits.hertz > 0 && n == 4096)
+            print_share("columns 1/8", &columns_counts, device_limits, n, ms[COLUMNS]);
         const double exact = relative_error(out[EXACT], out[FLASH], n_out),
                      columns = relative_error(out[COLUMNS], out[EXACT], n_out);
         CHECK(ms[FLASH] < 0 || exact < 5e-3, "n = %d: exact differs from flash attention by %.1e", n, exact);
@@ -127,13 +158,16 @@ static const char * find(const char * name, ggml_backend_dev_t * dev) {
 }
 
 static void describe(char * line, size_t size, ggml_backend_dev_t dev) {
-    int device = 0, major = 0, minor = 0, driver = 0, runtime = 0;
+    int device = 0, major = 0, minor = 0, driver = 0, runtime = 0, n_sm = 0, khz = 0;
     char version[128] = "unknown";
     struct ggml_backend_dev_props props;
     ggml_backend_dev_get_props(dev, &props);
     if (!props.device_id || cudaDeviceGetByPCIBusId(&device, props.device_id) != cudaSuccess) device = 0;
     cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+    if (cudaDeviceGetAttribute(&n_sm, cudaDevAttrMultiProcessorCount, device) == cudaSuccess && n_sm > 0 &&
+        cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, device) == cudaSuccess)
+        device_limits = limits_of(n_sm, khz, major, minor);
     cudaDriverGetVersion(&driver);
     cudaRuntimeGetVersion(&runtime);
     FILE * f = fopen("/proc/driver/nvidia/version", "r");
@@ -165,6 +199,7 @@ static const char * find(const char * name, ggml_backend_dev_t * dev) {
 }
 #    endif
 static void describe(char * line, size_t size, ggml_backend_dev_t dev) {
+    device_limits = limits_of(82, 1695000, 8, 6); // so that shares are printed
     snprintf(line, size, "%s", ggml_backend_dev_description(dev));
 }
 #endif

@@ -225,8 +225,44 @@ static void test_topk(void) {
     list_is("mu, len 0", MRA_RULE_MU, 3, 0, 0, 0, "||||");
 }
 
-// block_sparse_attn == flash attention with -inf outside the listed cells
-static void test_block_sparse_attn(int n, int d, int h, int g_, int n_head, enum ggml_type type) {
+// Lists of many rows of cells, above 128 of which several thread blocks of a device share: every table's are the
+// reference's. Scores are few different numbers; parents: over the children of every third cell of a coarser level.
+static void test_topk_rows(int rows, enum mra_rule rule, int count, int first_n, int diag_n, int len, bool parents) {
+    enum { COLS = 20, MOST = 300 };
+    const int cells = rows * COLS;
+    const struct mra_level l = { rows * 2 - 1, COLS * 2, 2, 2, parents ? 4 : 0, parents ? 4 : 0 };
+    int32_t list[MOST / 2 + 1 + MOST * COLS / 4] = { 0 }, n = 0, lens[2] = { len, 30 };
+    for (int i = 0; i < cells / 4; i++) {
+        if (i % 3 == 0) list[rows / 2 + 1 + n++] = i % (COLS / 2);
+        list[i / (COLS / 2) + 1] = n;
+    }
+    float * scores = data_new(DATA_TIES, rows, COLS, 31);
+    int32_t * want = NULL;
+    for (int t = 0; t < n_tables; t++) {
+        mra_kernels_set(tables[t]);
+        struct graph g = graph_new();
+        struct mra_error err = { 0 };
+        struct ggml_tensor * p = parents ? graph_input(&g, GGML_TYPE_I32, rows / 2 + 1 + cells / 4, 1, 1, 1, list)
+                                         : NULL;
+        const int64_t ne[2] = { parents ? 4 : COLS, parents ? cells / 4 : rows };
+        struct ggml_tensor * o = ggml_mra_topk_blocks(g.ctx, graph_input(&g, GGML_TYPE_F32, ne[0], ne[1], 1, 1, scores),
+            p, len < 0 ? NULL : graph_input(&g, GGML_TYPE_I32, 2, 1, 1, 1, lens), l, rule, count, first_n, diag_n,
+            &err);
+        CHECK(o, "topk of %d rows: %s", rows, err.msg);
+        int32_t * a = graph_run(&g, o, 2);
+        if (!want) want = a;
+        CHECK(a && memcmp(a, want, (size_t) (rows + 1 + want[rows]) * sizeof(*a)) == 0 && want[rows] <= cells,
+            "topk of %d rows, rule %d, %d cells, length %d: %s differs from %s", rows, rule, count, len,
+            tables[t]->name, tables[0]->name);
+        if (a != want) free(a);
+        graph_free(&g);
+    }
+    free(want);
+    free(scores);
+}
+
+// block_sparse_attn == flash attention with -inf outside the listed cells; scale 0: that of the head size
+static void test_block_sparse_attn(int n, int d, int h, int g_, int n_head, enum ggml_type type, float scale) {
     uint64_t s = (uint64_t) n * d * h;
     const int nq = (n + h - 1) / h, nk = (n + g_ - 1) / g_, rows = MRA_ROUND_UP(n, 64);
     float *q = data_new(DATA_NORMAL, (int64_t) n * n_head, d, 21), *k = data_new(DATA_NORMAL, n, d, 22),
@@ -250,14 +286,14 @@ static void test_block_sparse_attn(int n, int d, int h, int g_, int n_head, enum
     struct graph gr = graph_new();
     struct ggml_tensor *qt = graph_heads(&gr, GGML_TYPE_F32, d, n, n_head, 1, q, 1),
                        *kt = graph_heads(&gr, type, d, n, 1, 1, k, 0), *vt = graph_heads(&gr, type, d, n, 1, 1, v, 0);
-    struct ggml_tensor * f = ggml_flash_attn_ext(
-        gr.ctx, qt, kt, vt, graph_input(&gr, GGML_TYPE_F16, n, rows, n_head, 1, mask), 1 / sqrtf((float) d), 0, 0);
+    struct ggml_tensor * f = ggml_flash_attn_ext(gr.ctx, qt, kt, vt,
+        graph_input(&gr, GGML_TYPE_F16, n, rows, n_head, 1, mask), scale != 0 ? scale : 1 / sqrtf((float) d), 0, 0);
     float * want = graph_run(&gr, f, 2);
     struct ggml_tensor * ct = graph_input(&gr, GGML_TYPE_I32, list, n_head, 1, 1, cells);
     for (int t = 0; t < n_tables; t++) {
         mra_kernels_set(tables[t]);
         struct mra_error err = { 0 };
-        struct ggml_tensor * o = ggml_mra_block_sparse_attn(gr.ctx, qt, kt, vt, ct, NULL, NULL, h, g_, 0, 2, &err);
+        struct ggml_tensor * o = ggml_mra_block_sparse_attn(gr.ctx, qt, kt, vt, ct, NULL, NULL, h, g_, scale, 2, &err);
         CHECK(o, "block_sparse_attn: %s", err.msg);
         float * a = graph_run(&gr, o, 2);
         const double e = max_error(a, want, (int64_t) n * d * n_head);
@@ -367,13 +403,24 @@ int main(int argc, char ** argv) {
     }
     test_select(argc > 1 ? atoi(argv[1]) : 4000);
     test_topk();
-    test_block_sparse_attn(64, 64, 32, 32, 2, GGML_TYPE_F32);
-    test_block_sparse_attn(211, 64, 32, 32, 2, GGML_TYPE_F32);
-    test_block_sparse_attn(211, 80, 16, 1, 2, GGML_TYPE_F32);
-    test_block_sparse_attn(150, 128, 4, 4, 1, GGML_TYPE_F16);
-    test_block_sparse_attn(300, 32, 16, 16, 3, GGML_TYPE_F32);
-    test_block_sparse_attn(257, 64, 128, 128, 1, GGML_TYPE_F32);
-    test_block_sparse_attn(97, 40, 1, 8, 1, GGML_TYPE_F32);
+    for (int i = 0; i < 6; i++) {
+        const enum mra_rule rule = (enum mra_rule)(i / 2);
+        const int rows = i % 2 ? 300 : 100, count = rule == MRA_RULE_ROW ? 7 : rows * 3;
+        test_topk_rows(rows, rule, count, 0, 0, -1, false);
+        test_topk_rows(rows, rule, count, 0, 0, rows + 101, false);
+        test_topk_rows(rows, rule, count, 0, 0, 0, false);
+        test_topk_rows(rows, rule, 0, 0, 0, -1, false);
+        test_topk_rows(rows, rule, count, 2, 3, -1, false);
+        test_topk_rows(rows, rule, count, 0, 1, -1, true);
+    }
+    test_block_sparse_attn(64, 64, 32, 32, 2, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(211, 64, 32, 32, 2, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(211, 80, 16, 1, 2, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(150, 128, 4, 4, 1, GGML_TYPE_F16, 0);
+    test_block_sparse_attn(300, 32, 16, 16, 3, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(257, 64, 128, 128, 1, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(97, 40, 1, 8, 1, GGML_TYPE_F32, 0);
+    test_block_sparse_attn(97, 64, 32, 32, 2, GGML_TYPE_F32, -.2f);
     test_coarse(128, 32);
     test_coarse(211, 32);
     test_coarse(33, 16);

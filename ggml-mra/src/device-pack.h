@@ -7,13 +7,19 @@
 
 enum {
     MRA_DEVICE_ALIGN = 64,
-    MRA_DEVICE_PANEL = 32,        // key blocks whose statistics lie side by side
-    MRA_DEVICE_SHARED = 48 << 10, // bytes of shared memory a thread block takes at most
-    MRA_DEVICE_LISTS = 512,       // warps that work at a time where lists do not fit shared memory
-    MRA_DEVICE_KEYS = 16,         // keys per tile of the columns kernel
-    MRA_DEVICE_BINS = 256,        // of the histogram by which it chooses
-    MRA_DEVICE_ROW_PAD = 8,       // halves behind each row of a tile, so that rows begin in different banks
-    MRA_DEVICE_HALF = 2,          // bytes of an F16
+    MRA_DEVICE_SHARED = 49 << 10, // bytes of shared memory up to which lists lie there: two thread blocks of an sm_86
+    MRA_DEVICE_LISTS = 640,       // thread blocks that work at a time; more than an H100 holds,
+    MRA_DEVICE_LISTS_LEAST = 264, // fewer where their lists take more than
+    MRA_DEVICE_LISTS_BYTES = 64 << 20,
+    MRA_DEVICE_ROWS = 16,    // query blocks that a thread block of the columns kernel has
+    MRA_DEVICE_STEP = 32,    // keys, or key blocks, whose scores a warp computes at a time
+    MRA_DEVICE_KEYS = 16,    // keys per tile of its fine part
+    MRA_DEVICE_BINS = 256,   // of the histogram of each query block by which it chooses
+    MRA_DEVICE_OPEN = 128,   // keys of a query block that it ranks
+    MRA_DEVICE_CHOICE = 640, // bytes of what it knows of these choices
+    MRA_DEVICE_STATS = 4,    // rows of F16 per key block: maxima, minima, means and what those lack in F16
+    MRA_DEVICE_ROW_PAD = 8,  // halves behind each row of a tile, so that rows begin in different banks
+    MRA_DEVICE_HALF = 2,     // bytes of an F16
 };
 
 #if defined(__cplusplus)
@@ -34,44 +40,56 @@ MRA_INLINE bool mra_device_has_frame(const struct mra_attn_node * p, int d, int 
     return p->frame != MRA_PLAN_SORTED || mra_device_dim(d, dv) <= MRA_DEVICE_SORTED_DIM;
 }
 
-// warps of the columns kernel, each with its own query block, and the shared memory each of them has: mean query,
-// histogram, and the query rows where registers are too few; then two tiles of K and V
+// warps of a thread block of the columns kernel
 MRA_CONST int mra_device_warps(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 2 : 1; }
-MRA_CONST size_t mra_device_head_bytes(int dim) {
-    return (dim + MRA_DEVICE_BINS) * sizeof(float) +
-        (dim > 128 ? MRA_QUERY_BLOCK * (dim + MRA_DEVICE_ROW_PAD) * MRA_DEVICE_HALF : 0);
-}
+
+// its shared memory: mean queries as two parts of F16, later the coarse states; what it knows of its choices; then
+// first histograms and a tile of V per warp, later per warp two tiles of K and V, and the query rows where registers
+// are too few; then lists
+MRA_CONST size_t mra_device_means_bytes(int dim) { return (size_t) MRA_DEVICE_ROWS * ((dim + 31) / 32 * 32) * 4; }
 MRA_CONST size_t mra_device_tile_bytes(int dim) {
-    return (size_t) 2 * 2 * MRA_DEVICE_KEYS * (dim + MRA_DEVICE_ROW_PAD) * MRA_DEVICE_HALF;
+    return (size_t) (2 * 2 * MRA_DEVICE_KEYS + (dim > 128 ? MRA_QUERY_BLOCK : 0)) * (dim + MRA_DEVICE_ROW_PAD) *
+        MRA_DEVICE_HALF;
+}
+MRA_CONST size_t mra_device_bins_bytes(void) { return (size_t) MRA_DEVICE_ROWS * MRA_DEVICE_BINS * 4; }
+MRA_CONST size_t mra_device_step_bytes(int dim) {
+    return (size_t) MRA_DEVICE_STEP * (dim + MRA_DEVICE_ROW_PAD) * MRA_DEVICE_HALF;
+}
+MRA_CONST size_t mra_device_work_bytes(int dim) {
+    return mra_device_bins_bytes() + mra_device_warps(dim) * mra_device_step_bytes(dim) >
+            mra_device_warps(dim) * mra_device_tile_bytes(dim)
+        ? mra_device_bins_bytes() + mra_device_warps(dim) * mra_device_step_bytes(dim)
+        : mra_device_warps(dim) * mra_device_tile_bytes(dim);
+}
+MRA_CONST size_t mra_device_block_bytes(int dim) {
+    return mra_device_means_bytes(dim) + MRA_DEVICE_CHOICE + mra_device_work_bytes(dim);
 }
 
-// 4-byte words of each of a query block's lists.
+// 4-byte words of the lists of 16 query blocks
 struct mra_device_lists {
-    int kept;     // keys that are kept
-    int pooled;   // scores of the key blocks' means
-    int expanded; // key blocks that are expanded
-    int logits;   // first the scores by which key blocks are chosen, then the logits of the chosen ones' keys
+    int taken;    // keys that are kept, a bit each
+    int expanded; // key blocks that are expanded, a bit each
+    int kept;     // of each warp: numbers of the keys of one query block that are kept
 };
-MRA_INLINE struct mra_device_lists mra_device_lists_of(int n_k, int g, int m1, int m2) {
-    const int n_b = (mra_div_up(n_k, g) + 3) & ~3;
+MRA_INLINE struct mra_device_lists mra_device_lists_of(int n_k, int g, int m2) {
     struct mra_device_lists l;
+    l.taken = mra_div_up(n_k, MRA_DEVICE_STEP) * MRA_DEVICE_ROWS;
+    l.expanded = mra_div_up(mra_div_up(n_k, g), MRA_DEVICE_STEP) * MRA_DEVICE_ROWS;
     l.kept = (m2 + 3) & ~3;
-    l.pooled = n_b;
-    l.expanded = (m1 + 3) & ~3;
-    l.logits = m1 * g > n_b ? m1 * g : n_b;
     return l;
 }
 
 struct mra_device_pack {
     size_t k, v;   // F16 [n_batch][n_head][n_k][d], [...][dv]
-    size_t k_stat; // F32 [n_head][n_b/32][3][d][32]: channel minima, maxima and means of 32 key blocks
-    size_t v_mean; // F32 [n_head][n_b][dv]
+    size_t k_stat; // F16 [n_head][n_b][MRA_DEVICE_STATS][d]
+    size_t v_mean; // F16 [n_head][n_b][dv]
+    size_t zeros;  // 16 bytes: what lies behind the last channel
     size_t lists;  // [n_list][list_bytes]
     size_t bytes;
     int64_t n_b;        // key blocks of all sequences: those of sequence s start at first token/MRA_KEY_BLOCK + s
-    size_t list_bytes;  // of one query block
-    size_t list_shared; // of one warp where lists lie in shared memory
-    int n_list;         // 0: all lists fit shared memory
+    size_t list_bytes;  // of one thread block
+    size_t list_shared; // bits that lie in shared memory; 0: they are in the lists, too
+    int n_list;
 };
 
 // n_tokens: of all sequences; copies: K and V are copied, not read in place.
@@ -88,37 +106,35 @@ MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_attn_node 
     }
     if (columns) {
         const int dim = mra_device_dim(d, dv), max_len = p->max_len;
-        const size_t room = MRA_DEVICE_SHARED / mra_device_warps(dim) - mra_device_head_bytes(dim),
-                     tiles = mra_device_tile_bytes(dim);
-        r.n_b = (n_tokens / MRA_KEY_BLOCK + n_seq + MRA_DEVICE_PANEL - 1) / MRA_DEVICE_PANEL * MRA_DEVICE_PANEL;
-        r.k_stat = MRA_TAKE(n_head * r.n_b * 3 * d * sizeof(float));
-        r.v_mean = MRA_TAKE(n_head * r.n_b * dv * sizeof(float));
-        r.list_shared = tiles;
+        size_t bits = 0, kept = 0;
+        r.n_b = n_tokens / MRA_KEY_BLOCK + n_seq;
+        r.k_stat = MRA_TAKE(n_head * r.n_b * MRA_DEVICE_STATS * d * MRA_DEVICE_HALF);
+        r.v_mean = MRA_TAKE(n_head * r.n_b * dv * MRA_DEVICE_HALF);
+        r.zeros = MRA_TAKE(16);
         for (int i = 0; i < 2; i++) {
             const int n = mra_columns_worst_length(max_len, i);
             const struct mra_columns_plan c = mra_attn_plan(p, n);
-            const struct mra_device_lists l = mra_device_lists_of(n, c.g, c.m1 + 1, c.m2 + MRA_KEY_BLOCK_WIDE);
-            const size_t kept = l.kept * sizeof(float), rest = (l.pooled + l.expanded + l.logits) * sizeof(float);
-            const size_t shared = kept + (rest > tiles ? rest : tiles);
-            if (kept + rest > r.list_bytes) r.list_bytes = kept + rest;
-            if (shared > r.list_shared) r.list_shared = shared;
+            const struct mra_device_lists l = mra_device_lists_of(n, c.g, c.m2 + MRA_KEY_BLOCK_WIDE);
+            const size_t n_bit = (l.taken + l.expanded) * sizeof(int32_t), n_kept = l.kept * sizeof(int32_t);
+            if (n_bit > bits) bits = n_bit;
+            if (n_kept > kept) kept = n_kept;
         }
+        if (mra_device_block_bytes(dim) + bits <= MRA_DEVICE_SHARED) r.list_shared = bits;
+        r.list_bytes = mra_device_warps(dim) * kept + (r.list_shared ? 0 : bits);
         r.list_bytes = (r.list_bytes + MRA_DEVICE_ALIGN - 1) / MRA_DEVICE_ALIGN * MRA_DEVICE_ALIGN;
-        r.list_shared = (r.list_shared + 15) / 16 * 16;
-        if (r.list_shared > room) {
-            r.list_shared = tiles;
-            r.n_list = MRA_DEVICE_LISTS;
-            r.lists = MRA_TAKE(r.n_list * r.list_bytes);
-        }
+        r.n_list = (int) (MRA_DEVICE_LISTS_BYTES / r.list_bytes);
+        if (r.n_list < MRA_DEVICE_LISTS_LEAST) r.n_list = MRA_DEVICE_LISTS_LEAST;
+        if (r.n_list > MRA_DEVICE_LISTS) r.n_list = MRA_DEVICE_LISTS;
+        r.lists = MRA_TAKE(r.n_list * r.list_bytes);
     }
 #undef MRA_TAKE
     r.bytes = at + MRA_DEVICE_ALIGN; // the node's data is aligned first
     return r;
 }
 
-// Are these rows of F16 that 16-byte copies can read in place?
-MRA_INLINE bool mra_device_in_place(bool f16, const size_t * nb) {
-    return f16 && nb[1] % 16 == 0 && nb[2] % 16 == 0 && nb[3] % 16 == 0;
+// Are these rows of F16 that 16-byte copies can read in place? at: where they begin
+MRA_INLINE bool mra_device_in_place(bool f16, const size_t * nb, uint64_t at) {
+    return f16 && (at | nb[1] | nb[2] | nb[3]) % 16 == 0 && nb[1] <= UINT32_MAX;
 }
 
 // In 4-byte words from the start of the query_order node. A piece: MRA_DEVICE_PIECE neighbouring tokens, which are

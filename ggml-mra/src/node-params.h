@@ -261,15 +261,20 @@ MRA_INLINE int64_t mra_topk_count(const struct mra_topk_blocks_node * p, struct 
 }
 
 // The memory of a topk_blocks node, in 4-byte words: a cell list for each head of each sequence, then sort keys for
-// each thread that takes part.
-enum { MRA_TOPK_SLACK = 16 }; // words that the kernel may write behind its last entry
+// each thread that takes part; or on a device, where a head has many rows of cells, what its thread blocks share.
+enum {
+    MRA_TOPK_SLACK = 16,    // words that the kernel may write behind its last entry
+    MRA_TOPK_ROWS = 128,    // more rows than these are shared by several thread blocks
+    MRA_TOPK_BINS = 4 * 256 // for each byte of the sort keys
+};
 struct mra_topk_layout {
-    int64_t list;   // words of a list: offsets, then cap columns
-    int64_t stride; // from one list to the next
-    int64_t keys;   // where the sort keys begin
-    int64_t n_key;  // sort keys of one thread: of one row of cells, or of all cells of a head
-    int64_t room;   // words of one thread's sort keys
-    int64_t words;  // of all
+    int64_t list;                 // words of a list: offsets, then cap columns
+    int64_t stride;               // from one list to the next
+    int64_t keys;                 // where the sort keys begin
+    int64_t n_key;                // sort keys of one thread: of one row of cells, or of all cells of a head
+    int64_t room;                 // words of one thread's sort keys
+    int64_t device, device_words; // where a device's memory begins, and how much each list has; 0: none
+    int64_t words;                // of all
 };
 // n_list: heads of all sequences; n_cell: cells of a head
 MRA_INLINE struct mra_topk_layout mra_topk_layout_of(
@@ -281,7 +286,11 @@ MRA_INLINE struct mra_topk_layout mra_topk_layout_of(
     l.keys = l.stride * n_list;
     l.n_key = p->rule == MRA_PLAN_ROW && n_col < n_cell ? n_col : n_cell;
     l.room = l.n_key + 4 * MRA_TOPK_SLACK;
-    l.words = l.keys + p->slots * l.room;
+    const int64_t n_row = mra_level_rows(&p->level), keys = l.keys + p->slots * l.room;
+    l.device = (l.keys + 3) / 4 * 4;
+    l.device_words = n_row > MRA_TOPK_ROWS ? MRA_TOPK_BINS + (3 * n_row + 3) / 4 * 4 : 0;
+    l.words = l.device + n_list * l.device_words;
+    if (l.words < keys) l.words = keys;
     return l;
 }
 

@@ -89,8 +89,8 @@ struct ggml_tensor * mra_pack_new(struct ggml_context * ctx, struct ggml_tensor 
     struct mra_error * err) {
     const struct mra_node p = pack_params(attn, k, v, starts);
     const size_t bytes = layout_of(&p, k, v, n_seq).bytes;
-    const bool f16 = k->type == GGML_TYPE_F16,
-               copies = !mra_device_in_place(f16, k->nb) || !mra_device_in_place(f16, v->nb);
+    const bool f16 = k->type == GGML_TYPE_F16, // buffers begin aligned: a view's offset says where its rows do
+        copies = !mra_device_in_place(f16, k->nb, k->view_offs) || !mra_device_in_place(f16, v->nb, v->view_offs);
     const struct mra_device_pack device = mra_device_pack_of(
         attn, mra_attn_has_columns(attn), copies, (int) k->ne[0], (int) v->ne[0], k->ne[2], k->ne[1] * k->ne[3], n_seq);
     const struct mra_sources src = { .fixed = { k, v, attn->int8 ? q : NULL },

@@ -85,6 +85,7 @@ static action arithmetic(const instr & i, const std::string & op, const std::str
     if (op == "abs") return OF_TYPE(DO(unary, T, [](T a) { return (T) (a < 0 ? -a : a); }));
     if (op == "neg") return OF_TYPE(DO(unary, T, [](T a) { return (T) -a; }));
     if (op == "ex2") return DO(unary, float, [](float a) { return exp2f(a); });
+    if (op == "lg2") return DO(unary, float, [](float a) { return log2f(a); });
     if (op == "rcp") return OF_TYPE(DO(unary, T, [](T a) { return (T) (1 / a); }));
     if (op == "sqrt") return DO(unary, float, [](float a) { return sqrtf(a); });
     return nullptr;

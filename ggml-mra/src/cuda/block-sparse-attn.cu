@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(attend_shape<D>::WARPS * MRA_WARP, attend_shap
 
     query_rows<D> q;
     load_queries<D>(q, (half *) (tiles + 2) + thread / MRA_WARP * query_shape<D>::SHARED, row_at(a.q, s, head, i),
-        a.q.nb[1], n_valid, d);
+        a.q.nb[1], n_valid, d, a.scale < 0.0f ? -1.0f : 1.0f);
     softmax_state<D> st;
     const float * from = a.state.data ? (const float *) (a.state.data + (size_t) x * a.state.nb[1] +
                                             (size_t) head * a.state.nb[2] + (size_t) s.batch * a.state.nb[3])
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(attend_shape<D>::WARPS * MRA_WARP, attend_shap
             tile_load<D, N>(tiles[(t + 1) % 2], k, a.kh.token, d, v, a.vh.token, dv, key, thread, blockDim.x);
         mra_copy_commit();
         key = key_at(keys, (t + 2) * N + lane % N);
-        state_attend<D, N>(st, q, tiles[t % 2].k[0], tiles[t % 2].v[0], keys.n - t * N, a.scale);
+        state_attend<D, N>(st, q, tiles[t % 2].k[0], tiles[t % 2].v[0], keys.n - t * N, fabsf(a.scale));
     }
     state_store<D>(st, out_row(a, s, head, i), a.dst.nb[2], n_valid, min(max(end - i, 0), 16), dv);
 }

@@ -2,383 +2,406 @@
 //   out_i = [ sum_kept e^{q_i.k_j} v_j + sum_{expanded, not kept} e^{q~.k_j} v_j + sum_{not expanded} c_y e^{q~.k~_y}
 //   v~_y ] / (same, v = 1)
 // Sorted frame: query blocks of alike queries, keys minus their mean, choice by score + bias (see kernels.h).
-// One warp per query block, from the scores of the key blocks to the output. The warps of a thread block have
-// neighbouring query blocks, which choose much the same keys: what one reads, the others find in L1. What is chosen by
-// is computed in F32 from K as it is given.
+// A thread block has 16 neighbouring query blocks of a head. Their mean queries are the rows of tensor-core products
+// with all keys, of which its warps take turns, and what is not kept becomes a product with V; then each warp has some
+// of the query blocks to itself, with the keys they keep.
 #include "cuda.h"
-#include "warp-topk.cuh"
-#include "sequence.cuh"
+#include "columns-scores.cuh"
 #include "softmax-state.cuh"
-#include "tile.cuh"
 
-enum { H = MRA_QUERY_BLOCK, N = MRA_DEVICE_KEYS };
-static_assert((int) SELECT_BINS == (int) MRA_DEVICE_BINS && sizeof(half) == MRA_DEVICE_HALF &&
-        (int) tile_row<64>::LD == 64 + (int) MRA_DEVICE_ROW_PAD,
-    "device-pack.h says the same");
+// ---- choices ----
 
-// One query block.
-struct query_block {
-    struct sequence s;
-    int head, head_kv, x;
-    int n_b; // key blocks
-    int log_g;
-    float * qm;     // [D] shared: mean query; later o of the coarse state
-    int * bins;     // [SELECT_BINS] shared
-    half * queries; // shared, where registers are too few
-    int *kept, *expanded;
-    float *pooled, *logit; // [n_b] q~.k~; [m1*g] q~.k_j; both later weights, and -inf, then 0, for what was refined
-    void * tiles;          // shared; where lists lie there too, over all of them but `kept`
-    struct sorted_head sorted;
-    float shift[2]; // sorted: what the mean key adds to the coarse scores of rows lane/4 and lane/4 + 8
-};
-
-// where row r of the block lies in its tensors; in the sorted frame padding stays behind the queries
-template <bool SORTED> MRA_DEVICE int query_at(const struct query_block & b, int r) {
-    const int i = b.x * H + r;
-    return SORTED && i < b.s.n_q ? b.sorted.order[i] : i;
+MRA_DEVICE uint32_t there(int n, int step) { // the columns of a step, of n
+    const int rest = n - step * STEP;
+    return rest >= STEP ? ~0u : (1u << rest) - 1;
+}
+// keys of a step that are expanded for a row
+MRA_DEVICE uint32_t expanded_keys(const struct group & b, int r, int step) {
+    const uint32_t all = there(b.s.n_k, step);
+    if (b.s.plan.m1 >= b.n_b) return all;
+    const int second = 5 - b.log_g, y = step << second; // block of the second half, from that of the first
+    const uint32_t w = b.taken[b.expanded + y / STEP * ROWS + r] >> y % STEP;
+    return all & ((w & 1) * 0xffffu | (w >> second & 1) * 0xffff0000u);
 }
 
-MRA_DEVICE void list_places(struct query_block & b, char * shared, char * lists, int dim) {
-    const struct mra_device_lists l = mra_device_lists_of(b.s.n_k, b.s.plan.g, b.s.plan.m1, b.s.plan.m2);
-    b.qm = (float *) shared;
-    b.bins = (int *) (b.qm + dim);
-    b.queries = (half *) (b.bins + SELECT_BINS);
-    int *own = (int *) (shared + mra_device_head_bytes(dim)), *at = lists ? (int *) lists : own;
-    b.kept = at;
-    b.tiles = lists ? own : at + l.kept;
-    b.pooled = (float *) (at + l.kept);
-    b.expanded = at + l.kept + l.pooled;
-    b.logit = (float *) (b.expanded + l.expanded);
-}
-
-MRA_DEVICE void mean_query(const struct attn_args & a, const struct query_block & b) {
-    const int lane = threadIdx.x % MRA_WARP, n = min(H, b.s.n_q - b.x * H);
-    const char * q = row_at(a.q, b.s, b.head, b.x * H);
-    for (int c = lane; c < (int) a.q.ne[0]; c += MRA_WARP) {
-        float sum = 0.0f;
-        for (int i = 0; i < n; i++) sum += ((const float *) (q + i * a.q.nb[1]))[c];
-        b.qm[c] = sum / n;
-    }
-    __syncwarp();
-}
-
-// sorted: the mean query is there already; b.shift = scale (q_i - q~).k_mean
-MRA_DEVICE void centre_queries(const struct attn_args & a, struct query_block & b) {
-    const int lane = threadIdx.x % MRA_WARP, n = min(H, b.s.n_q - b.x * H), d = (int) a.q.ne[0];
-    const float * mean = b.sorted.q_mean + (int64_t) b.x * a.order.dim;
-    for (int c = lane; c < d; c += MRA_WARP) b.qm[c] = mean[c];
-    __syncwarp();
+// bits of the key blocks that are expanded
+template <int D, bool SORTED> MRA_DEVICE void expand(const struct attn_args & a, const struct group & b) {
+    const int warp = warp_of<D>(), n_warp = mra_device_warps(D), lane = threadIdx.x % MRA_WARP;
+    if (b.s.plan.m1 >= b.n_b) return;
+    if (threadIdx.x < ROWS) b.choose.c->left[threadIdx.x] = (int) threadIdx.x < b.n ? b.s.plan.m1 : 0;
+    const auto source = [&](float(&s)[4][4], int step) { block_choices<D, SORTED>(s, a, b, step); };
+    find_thresholds(b.choose, b.n_b, source, [&](int, int step) { return there(b.n_b, step); });
+    const struct row_choice row[2] = { row_choice_of(*b.choose.c, row_of_lane(0)),
+        row_choice_of(*b.choose.c, row_of_lane(1)) };
+    for (int i = warp; i < mra_div_up(b.n_b, STEP); i += n_warp) {
+        float s[4][4];
+        source(s, i);
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-        const int i = query_at<true>(b, min(lane / 4 + r * 8, n - 1));
-        const float * q = (const float *) row_at(a.q, b.s, b.head, i);
-        float sum = 0.0f;
-        for (int c = lane % 4; c < d; c += 4) sum += (q[c] - b.qm[c]) * b.sorted.k_mean[c];
-        b.shift[r] = mra_warp_sum<4>(sum) * a.scale;
-    }
-}
-
-MRA_DEVICE float largest_bias(const struct query_block & b, int y) {
-    float top = -INFINITY;
-    for (int j = y << b.log_g; j < min((y + 1) << b.log_g, b.s.n_k); j++) top = fmaxf(top, b.sorted.key_bias[j]);
-    return top;
-}
-
-// scores of the key blocks, a lane each -> the m1 best; returns how many
-template <bool SORTED> MRA_DEVICE int expand(const struct attn_args & a, const struct query_block & b, int is) {
-    const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], first_n = a.node.u.attn.first_n,
-              diag_n = a.node.u.attn.diag_n;
-    const int64_t b0 = first_block(a, b.s, is);
-    const float * stat = (const float *) (a.mem + a.pack.k_stat) + b.head_kv * a.pack.n_b * 3 * d;
-    if (b.s.plan.m1 >= b.n_b) {
-        for (int y = lane; y < b.n_b; y += MRA_WARP) b.expanded[y] = y;
-        __syncwarp();
-        return b.n_b;
-    }
-    for (int y = lane; y < b.n_b; y += MRA_WARP) {
-        const float * lo = stat + (b0 + y) / MRA_DEVICE_PANEL * MRA_DEVICE_PANEL * 3 * d + (b0 + y) % MRA_DEVICE_PANEL;
-        const float *hi = lo + d * MRA_DEVICE_PANEL, *mean = hi + d * MRA_DEVICE_PANEL;
-        float u = 0.0f, l = 0.0f;
-#pragma unroll 4
-        for (int c = 0; c < d; c++) {
-            const float q = b.qm[c];
-            l += q * mean[c * MRA_DEVICE_PANEL];
-            u += fmaxf(q * lo[c * MRA_DEVICE_PANEL], q * hi[c * MRA_DEVICE_PANEL]);
+        for (int half = 0; half < 2; half++) {
+            const struct taken k = classify(*b.choose.c, row[half], half, s, there(b.n_b, i), i * STEP);
+            const uint32_t above = join_columns(k.above);
+            if (lane % 4 == 0) b.taken[b.expanded + i * ROWS + row_of_lane(half)] = above;
+            put_aside(b.choose, half, s, k.open, i * STEP);
         }
-        if (!b.s.plan.bound) u = l;
-        if (SORTED) u += largest_bias(b, y);
-        if (first_n || diag_n) u = mra_named_key(u, mra_columns_priors(first_n, diag_n, b.s.plan.g, b.x, y));
-        b.pooled[y] = l;
-        b.logit[y] = u;
     }
-    __syncwarp();
-    const int n = warp_topk(b.logit, b.n_b, b.s.plan.m1, b.bins, [&](int i, int y) {
-        b.expanded[i] = y;
-        b.pooled[y] = -INFINITY;
-    });
+    __syncthreads();
+    for (int r = warp; r < ROWS; r += n_warp) rank_row(b.choose, r, b.taken + b.expanded);
+    __syncthreads();
+}
+
+// the tile of V rows of a step, by one warp: those from `first` on; behind the last of n that one again
+template <int D> MRA_DEVICE void load_values(half * tile, const char * v, uint32_t nb, int dv, int first, int n) {
+    enum { PIECES = D / 8, LD = tile_row<D>::LD };
+    const int lane = threadIdx.x % MRA_WARP;
+#pragma unroll(D <= 64 ? STEP * PIECES / MRA_WARP : D <= 96 ? 4 : 1) // below sm_80 copies pass through registers
+    for (int t = 0; t < STEP * PIECES / MRA_WARP; t++) {
+        const int i = t * MRA_WARP + lane, r = i / PIECES, c = i % PIECES * 8;
+        mra_copy16(tile + r * LD + c, at_channel(v, c, dv) + (uint64_t) (uint32_t) min(first + r, n - 1) * nb,
+            bytes_of(c, dv));
+    }
+    mra_copy_commit();
+}
+
+// scores of the columns in `on` of both rows; -inf for the others
+MRA_DEVICE void only(float (&s)[4][4], const uint32_t (&on)[2]) {
+    const int shift = threadIdx.x % 4 * 2;
+    const uint32_t mine[2] = { on[0] >> shift, on[1] >> shift };
+#pragma unroll
+    for (int t = 0; t < 4; t++) {
+#pragma unroll
+        for (int e = 0; e < 4; e++) s[t][e] = mine[e / 2] >> (t * 8 + e % 2) & 1 ? s[t][e] : -INFINITY;
+    }
+}
+
+// Channels of V that a coarse state has at a time: of more, registers hold no state beside the scores. In that case one
+// warp goes through the keys once for each part.
+template <int D> struct coarse_part {
+    enum { DV = D > 128 ? 128 : D, N = D / DV };
+    static_assert(N == 1 || mra_device_warps(D) == 1, "the first part waits where only one warp has its tile");
+};
+template <int D> using coarse_state = softmax_state<coarse_part<D>::DV>;
+
+// Bits of the keys that are kept, but for those put aside; expanded keys that are not go into st, channels of V from c0
+// on.
+template <int D, bool SORTED>
+MRA_DEVICE void take_keys(
+    const struct attn_args & a, const struct group & b, coarse_state<D> & st, half * tile, int c0) {
+    const int warp = warp_of<D>(), n_warp = mra_device_warps(D), lane = threadIdx.x % MRA_WARP, dv = (int) a.v.ne[0];
+    const bool with_coarse = !(a.node.flags & MRA_FLAG_FINEST_ONLY);
+    for (int i = warp; i < mra_div_up(b.s.n_k, STEP); i += n_warp) {
+        uint32_t on[2] = { expanded_keys(b, row_of_lane(0), i), expanded_keys(b, row_of_lane(1), i) };
+        const bool any = __any_sync(MRA_ALL_LANES, on[0] | on[1]);
+        float s[4][4];
+        if (any) {
+            if (with_coarse)
+                load_values<coarse_part<D>::DV>(tile, at_channel(b.v, c0, dv), a.vh.token, dv - c0, i * STEP, b.s.n_k);
+            key_scores<D>(s, a, b, i);
+        } else clear_scores(s);
+        float by[4][4];
+#pragma unroll
+        for (int t = 0; t < 4; t++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) by[t][e] = s[t][e];
+        }
+        if (any) add_bias<SORTED>(by, b, i);
+#pragma unroll
+        for (int half = 0; half < 2; half++) {
+            const struct row_choice row = row_choice_of(*b.choose.c, row_of_lane(half));
+            const struct taken k = classify(*b.choose.c, row, half, by, on[half], i * STEP);
+            const uint32_t above = join_columns(k.above);
+            if (lane % 4 == 0) b.taken[i * ROWS + row_of_lane(half)] = above;
+            if (k.open && c0 == 0) put_aside(b.choose, half, by, k.open, i * STEP);
+            on[half] &= ~(k.above | k.open);
+        }
+        if (!any || !with_coarse) continue;
+        only(s, on);
+        mra_copy_wait<0>();
+        __syncwarp();
+        state_add<coarse_part<D>::DV, STEP>(st, s, tile, a.scale);
+        __syncwarp(); // before the next values overwrite these
+    }
+}
+
+// the means of key blocks that are not expanded go into st
+template <int D>
+MRA_DEVICE void add_blocks(
+    const struct attn_args & a, const struct group & b, coarse_state<D> & st, half * tile, int c0) {
+    const int warp = warp_of<D>(), n_warp = mra_device_warps(D), dv = (int) a.v.ne[0];
+    const char * v = at_channel(a.mem + a.pack.v_mean + block_of(a, b) * dv * sizeof(half), c0, dv);
+    const float log_last = mra_log2((float) (b.s.n_k - ((b.n_b - 1) << b.log_g)));
+    if (b.s.plan.m1 >= b.n_b) return;
+    for (int i = warp; i < mra_div_up(b.n_b, STEP); i += n_warp) {
+        load_values<coarse_part<D>::DV>(tile, v, dv * sizeof(half), dv - c0, i * STEP, b.n_b);
+        float s[4][4];
+        block_scores<D, POOLED>(s, a, b, i);
+        uint32_t on[2];
+#pragma unroll
+        for (int half = 0; half < 2; half++)
+            on[half] = there(b.n_b, i) & ~b.taken[b.expanded + i * ROWS + row_of_lane(half)];
+        only(s, on);
+        mra_copy_wait<0>();
+        __syncwarp();
+#pragma unroll
+        for (int t = 0; t < 4; t++) {
+#pragma unroll
+            for (int e = 0; e < 4; e++) { // a block's weight counts once per key
+                const bool last = i * STEP + column_of_lane(t, e % 2) == b.n_b - 1;
+                s[t][e] = s[t][e] * a.scale + (last ? log_last : (float) b.log_g);
+            }
+        }
+        state_add<coarse_part<D>::DV, STEP>(st, s, tile, 1.0f);
+        __syncwarp();
+    }
+}
+
+// The states of all warps, channels of V from c0 on -> out [ROWS][ld], and with the last channels, when choices are
+// made, b.choose.c->max and sum.
+template <int D>
+MRA_DEVICE void join_states(const struct group & b, coarse_state<D> & st, int c0, float * part, float * out, int ld) {
+    const int warp = warp_of<D>(), n_warp = mra_device_warps(D), lane = threadIdx.x % MRA_WARP;
+    const bool last = c0 + coarse_part<D>::DV >= D;
+    struct choice & c = *b.choose.c;
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+        if (lane % 4 == 0) part[warp * ROWS + row_of_lane(half)] = st.max[half];
+    __syncthreads();
+    float f[2];
+#pragma unroll
+    for (int half = 0; half < 2; half++) {
+        float top = -INFINITY;
+        for (int w = 0; w < n_warp; w++) top = fmaxf(top, part[w * ROWS + row_of_lane(half)]);
+        f[half] = top > -INFINITY ? mra_exp2(st.max[half] - top) : 0.0f;
+        st.sum[half] = mra_warp_sum<4>(st.sum[half]) * f[half];
+        if (last && warp == 0 && lane % 4 == 0) c.max[row_of_lane(half)] = top;
+    }
+    for (int w = 0; w < n_warp; w++) {
+        if (w == warp) {
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                const int r = row_of_lane(half);
+#pragma unroll
+                for (int i = 0; i < coarse_part<D>::DV / 8; i++) {
+                    float2 * at = (float2 *) (out + r * ld + i * 8 + lane % 4 * 2);
+                    const float2 o = w ? *at : make_float2(0.0f, 0.0f);
+                    *at = make_float2(o.x + st.o[i][2 * half] * f[half], o.y + st.o[i][2 * half + 1] * f[half]);
+                }
+                if (last && lane % 4 == 0) c.sum[r] = (w ? c.sum[r] : 0.0f) + st.sum[half];
+            }
+        }
+        __syncthreads();
+    }
+}
+
+// Ranks what was put aside of a row, and adds to its coarse state what is not kept of it. By one warp.
+template <int D, bool SORTED> MRA_DEVICE void finish_row(const struct attn_args & a, const struct group & b, int r) {
+    const int lane = threadIdx.x % MRA_WARP, dv = (int) a.v.ne[0], n = b.choose.c->n_open[r],
+              left = b.choose.c->left[r];
+    rank_row(b.choose, r, b.taken);
+    if (left >= n || (a.node.flags & MRA_FLAG_FINEST_ONLY)) return;
+    const struct open_column * open = b.choose.open + r * OPEN;
+    const auto score = [&](int i) {
+        const int j = open[i].column;
+        return (open[i].score - (SORTED ? b.sorted.key_bias[j] : 0.0f)) * a.scale;
+    };
+    float top = b.choose.c->max[r];
+    for (int i = left; i < n; i++) top = fmaxf(top, score(i));
+    const float base = top > -INFINITY ? top : 0.0f, corr = mra_exp2(b.choose.c->max[r] - base);
+    float sum = b.choose.c->sum[r] * corr;
+    for (int i = left; i < n; i++) sum += mra_exp2(score(i) - base);
+    for (int c = lane; c < dv; c += MRA_WARP) {
+        float o = b.coarse[r * D + c] * corr;
+        for (int i = left; i < n; i++)
+            o += mra_exp2(score(i) - base) *
+                __half2float(((const half *) (b.v + (uint64_t) (uint32_t) open[i].column * a.vh.token))[c]);
+        b.coarse[r * D + c] = o;
+    }
+    __syncwarp(); // all lanes have read what lane 0 writes
+    if (lane > 0) return;
+    b.choose.c->max[r] = top;
+    b.choose.c->sum[r] = sum;
+}
+
+// chooses key blocks and keys of all rows, and leaves what is not kept as coarse states
+template <int D, bool SORTED> MRA_DEVICE void choose_keys(const struct attn_args & a, const struct group & b) {
+    const int warp = warp_of<D>(), n_warp = mra_device_warps(D);
+    half * tile = (half *) (b.tiles + mra_device_bins_bytes() + warp * mra_device_step_bytes(D));
+    mean_queries<D, SORTED>(a, b);
+    __syncthreads();
+    expand<D, SORTED>(a, b);
+    if (threadIdx.x < ROWS) {
+        const int r = (int) threadIdx.x;
+        b.choose.c->left[r] = r < b.n && !uses_all<SORTED>(b, r) ? b.s.plan.m2 : 0;
+    }
+    find_thresholds(
+        b.choose, b.s.n_k,
+        [&](float(&s)[4][4], int step) {
+            key_scores<D>(s, a, b, step);
+            add_bias<SORTED>(s, b, step);
+        },
+        [&](int r, int step) { return expanded_keys(b, r, step); });
+    constexpr int DV = coarse_part<D>::DV;
+    static_assert(coarse_part<D>::N == 1 ||
+            STEP * tile_row<DV>::LD * sizeof(half) + ROWS * DV * sizeof(float) <= mra_device_step_bytes(D),
+        "a part waits behind the tile of the next");
+    const bool with_coarse = !(a.node.flags & MRA_FLAG_FINEST_ONLY);
+    float *scratch = (float *) (b.tiles + mra_device_bins_bytes()), // behind it room for a part that waits
+        *waits = scratch + STEP * tile_row<DV>::LD / 2;
+    for (int c0 = 0; c0 < (with_coarse ? D : DV); c0 += DV) {
+        coarse_state<D> st;
+        state_start<DV>(st, b.coarse, 0, -INFINITY, 0.0f);
+        take_keys<D, SORTED>(a, b, st, tile, c0);
+        if (with_coarse) add_blocks<D>(a, b, st, tile, c0);
+        __syncthreads(); // the last time: nobody needs mean queries any more
+        const bool last = c0 + DV >= D;
+        join_states<D>(b, st, c0, scratch, last ? b.coarse + c0 : waits, last ? D : DV);
+    }
+    for (int i = threadIdx.x; coarse_part<D>::N > 1 && i < ROWS * DV; i += MRA_WARP)
+        b.coarse[i / DV * D + i % DV] = waits[i];
+    __syncthreads();
+    for (int r = warp; r < ROWS; r += n_warp) finish_row<D, SORTED>(a, b, r);
+    __syncthreads();
+}
+
+// ---- what is kept ----
+
+// the keys that row r keeps, in ascending order -> b.kept; returns how many
+MRA_DEVICE int list_keys(const struct group & b, int r) {
+    const int lane = threadIdx.x % MRA_WARP, n_step = mra_div_up(b.s.n_k, STEP);
+    int n = 0;
+    for (int i0 = 0; i0 < n_step; i0 += MRA_WARP) {
+        uint32_t w = i0 + lane < n_step ? b.taken[(i0 + lane) * ROWS + r] : 0;
+        const int mine = __popc(w);
+        int * to = b.kept + n + mra_warp_prefix(mine);
+        n += mra_warp_sum(mine);
+        for (; w; w &= w - 1) *to++ = (i0 + lane) * STEP + __clz((int) __brev(w)); // the lowest bit
+    }
     __syncwarp();
     return n;
 }
 
-MRA_DEVICE int expanded_key(const struct query_block & b, int j) {
-    return (b.expanded[j >> b.log_g] << b.log_g) + (j & (b.s.plan.g - 1));
-}
-
-MRA_DEVICE void load_halves(float (&x)[8], const char * at) {
-    const uint4 r = *(const uint4 *) at;
-    const uint32_t w[4] = { r.x, r.y, r.z, r.w };
+// sorted: scale (q_i - q~).k_mean of rows lane/4 and lane/4 + 8 of a query block
+MRA_DEVICE void mean_key_scores(float (&shift)[2], const struct attn_args & a, const struct group & b, int x) {
+    const int lane = threadIdx.x % MRA_WARP, n = min(H, b.s.n_q - x * H), d = (int) a.q.ne[0];
+    const float * mean = b.sorted.q_mean + (int64_t) x * a.order.dim;
 #pragma unroll
-    for (int i = 0; i < 4; i++) {
-        x[2 * i] = __half2float(__ushort_as_half((unsigned short) (w[i] & 0xffff)));
-        x[2 * i + 1] = __half2float(__ushort_as_half((unsigned short) (w[i] >> 16)));
-    }
-}
-MRA_DEVICE void load_floats(float * x, const char * at, bool aligned) {
-    const float * f = (const float *) at;
-    const float4 r = aligned ? *(const float4 *) at : make_float4(f[0], f[1], f[2], f[3]);
-    x[0] = r.x;
-    x[1] = r.y;
-    x[2] = r.z;
-    x[3] = r.w;
-}
-
-// Channels of K, 8 for each of 4 lanes in every 32: 16 bytes side by side, which are 8 channels of F16, or twice 4 of
-// F32.
-MRA_DEVICE int channel_of(int part, int i, bool f16) {
-    const int l = threadIdx.x % 4;
-    return part * 32 + (f16 ? l * 8 + i : i / 4 * 16 + l * 4 + i % 4);
-}
-MRA_DEVICE void load_channels(float (&x)[8], const char * row, int part, int d, bool f16, bool aligned) {
-#pragma unroll
-    for (int i = 0; i < 8; i++) x[i] = 0.0f;
-    if (f16) {
-        const int c = channel_of(part, 0, true);
-        if (c < d) load_halves(x, row + c * 2);
-        return;
-    }
-    const int c = channel_of(part, 0, false);
-    if (c < d) load_floats(x, row + c * 4, aligned);
-    if (c + 16 < d) load_floats(x + 4, row + c * 4 + 64, aligned);
-}
-
-// sorted: the keys are chosen by logit + bias; turns what they were chosen by into logits again
-MRA_DEVICE void take_bias_off(const struct query_block & b, int n) {
-    for (int j = threadIdx.x % MRA_WARP; j < n; j += MRA_WARP) {
-        const int key = expanded_key(b, j);
-        if (key < b.s.n_k) b.logit[j] -= b.sorted.key_bias[key]; // -inf, which is kept, stays
-    }
-    __syncwarp();
-}
-
-// q~.k_j of the expanded keys, 4 lanes each -> the m2 best; returns how many
-template <int D, bool SORTED>
-MRA_DEVICE int keep(const struct attn_args & a, const struct query_block & b, int n_expanded) {
-    enum { PARTS = (D + 31) / 32 };
-    const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], n = n_expanded << b.log_g;
-    const bool f16 = a.k.type == MRA_TENSOR_F16,
-               aligned = ((uintptr_t) a.k.data | a.k.nb[1] | a.k.nb[2] | a.k.nb[3]) % 16 == 0;
-    const char * k = f16 ? row_at(a.kh, b.s, b.head_kv, 0) : row_at(a.k, b.s, b.head_kv, 0);
-    const size_t nb = f16 ? a.kh.token : a.k.nb[1];
-    float q[PARTS][8];
-#pragma unroll
-    for (int p = 0; p < PARTS; p++) {
-#pragma unroll
-        for (int i = 0; i < 8; i++) q[p][i] = channel_of(p, i, f16) < d ? b.qm[channel_of(p, i, f16)] : 0.0f;
-    }
-    for (int j = lane / 4; j < n; j += MRA_WARP / 4) { // n is a multiple of 16: lanes stay together
-        const int key = expanded_key(b, j);
+    for (int r = 0; r < 2; r++) {
+        const int i = query_at<true>(b, x, min(lane / 4 + r * 8, n - 1));
+        const float * q = (const float *) row_at(a.q, b.s, b.head, i);
         float sum = 0.0f;
-#pragma unroll
-        for (int p = 0; p < PARTS; p++) {
-            if (key >= b.s.n_k) continue;
-            float x[8];
-            load_channels(x, k + (size_t) key * nb, p, d, f16, aligned);
-#pragma unroll
-            for (int i = 0; i < 8; i++) sum += q[p][i] * x[i];
-        }
-        sum = mra_warp_sum<4>(sum);
-        if (SORTED && lane % 4 == 0 && key < b.s.n_k) sum += b.sorted.key_bias[key];
-        if (lane % 4 == 0) b.logit[j] = key < b.s.n_k ? sum : -INFINITY;
-    }
-    __syncwarp();
-    const int n_kept = warp_topk(b.logit, n, b.s.plan.m2, b.bins, [&](int i, int j) {
-        b.kept[i] = expanded_key(b, j);
-        b.logit[j] = -INFINITY;
-    });
-    __syncwarp();
-    if (SORTED) take_bias_off(b, n);
-    return n_kept;
-}
-
-// x[n] -> weights e^{x - top} (in powers of 2, times scale), times what count gives; returns this lane's share of their
-// sum
-template <class F> MRA_DEVICE float to_weights(float * x, int n, float top, float scale, const F & count) {
-    float sum = 0.0f;
-    for (int j = threadIdx.x % MRA_WARP; j < n; j += MRA_WARP) {
-        const float p = x[j] > -INFINITY ? exp2f((x[j] - top) * scale) * count(j) : 0.0f;
-        x[j] = p;
-        sum += p;
-    }
-    return sum;
-}
-
-// o[dv] (b.qm) = sum of weight times value row: of the expanded keys and of the key blocks' means. A row takes dv/8
-// lanes, a piece of 8 channels each, so a warp has a few rows at a time.
-template <int D>
-MRA_DEVICE void coarse_values(
-    const struct attn_args & a, const struct query_block & b, int n_logit, int n_pooled, int is) {
-    const int lane = threadIdx.x % MRA_WARP, dv = (int) a.v.ne[0], pieces = dv / 8, rows = MRA_WARP / pieces,
-              row = lane / pieces, c = lane % pieces * 8;
-    const char * v = row_at(a.vh, b.s, b.head_kv, 0);
-    const float * mean = (const float *) (a.mem + a.pack.v_mean) +
-        (b.head_kv * a.pack.n_b + first_block(a, b.s, is)) * dv;
-    float o[8] = { 0.0f };
-    if (row < rows) {
-#pragma unroll 2
-        for (int j = row; j < n_logit; j += rows) {
-            const float w = b.logit[j];
-            if (w == 0.0f) continue;
-            float x[8];
-            load_halves(x, v + (size_t) expanded_key(b, j) * a.vh.token + c * 2);
-#pragma unroll
-            for (int i = 0; i < 8; i++) o[i] += w * x[i];
-        }
-#pragma unroll 2
-        for (int y = row; y < n_pooled; y += rows) {
-            const float w = b.pooled[y];
-            if (w == 0.0f) continue;
-            float x[8];
-            load_floats(x, (const char *) (mean + (int64_t) y * dv + c), true);
-            load_floats(x + 4, (const char *) (mean + (int64_t) y * dv + c + 4), true);
-#pragma unroll
-            for (int i = 0; i < 8; i++) o[i] += w * x[i];
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < 8; i++) {
-        float sum = o[i];
-        for (int r = 1; r < rows; r++) sum += __shfl_sync(MRA_ALL_LANES, o[i], (lane + r * pieces) % MRA_WARP);
-        if (row == 0) b.qm[c + i] = sum;
+        for (int c = lane % 4; c < d; c += 4) sum += (q[c] - mean[c]) * b.sorted.k_mean[c];
+        shift[r] = mra_warp_sum<4>(sum) * a.scale;
     }
 }
 
-// What is not kept, as a softmax state: o in b.qm.
-template <int D>
-MRA_DEVICE void coarse(
-    const struct attn_args & a, const struct query_block & b, int n_expanded, int is, float * max, float * sum) {
-    const int lane = threadIdx.x % MRA_WARP, g = b.s.plan.g, n_logit = n_expanded << b.log_g,
-              n_pooled = b.s.plan.m1 < b.n_b ? b.n_b : 0;
-    float top = -INFINITY;
-    for (int j = lane; j < n_logit; j += MRA_WARP) top = fmaxf(top, b.logit[j]);
-    for (int y = lane; y < n_pooled; y += MRA_WARP) top = fmaxf(top, b.pooled[y]);
-    top = mra_warp_max(top);
-    *max = top * a.scale;
-    *sum = 0.0f;
-    if (top == -INFINITY) return;
-    const float s0 = to_weights(b.logit, n_logit, top, a.scale, [](int) { return 1.0f; });
-    const float s1 = to_weights(
-        b.pooled, n_pooled, top, a.scale, [&](int y) { return (float) min(g, b.s.n_k - y * g); });
-    *sum = mra_warp_sum(s0 + s1);
-    __syncwarp();
-    coarse_values<D>(a, b, n_logit, n_pooled, is);
-}
-
-// the 16 rows over the kept keys (all: over all of them), from the coarse state on
-template <int D, bool SORTED>
-MRA_DEVICE void fine(
-    const struct attn_args & a, const struct query_block & b, bool all, int n_kept, float max, float sum) {
-    kv_tile<D, N> * tiles = (kv_tile<D, N> *) b.tiles;
-    const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], dv = (int) a.v.ne[0], n_tile = mra_div_up(n_kept, N),
-              i = b.x * H;
-    const char *k = row_at(a.kh, b.s, b.head_kv, 0), *v = row_at(a.vh, b.s, b.head_kv, 0);
-    const auto key_at = [&](int j) { return j >= n_kept ? -1 : SORTED && all ? j : b.kept[j]; };
-    const auto row = [&](int r) { return query_at<SORTED>(b, r) - i; };
-    __syncwarp(); // the lists are not read any more, and the coarse state is there
-    if (n_tile > 0) tile_load<D, N>(tiles[0], k, a.kh.token, d, v, a.vh.token, dv, key_at(lane % N), lane, MRA_WARP);
+// the 16 queries of row r over the keys it keeps (or all of them), from its coarse state on; by one warp
+template <int D, bool SORTED> MRA_DEVICE void fine(const struct attn_args & a, const struct group & b, int r) {
+    char * mine = b.tiles + warp_of<D>() * mra_device_tile_bytes(D);
+    kv_tile<D, N> * tiles = (kv_tile<D, N> *) mine;
+    const bool all = uses_all<SORTED>(b, r);
+    const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], dv = (int) a.v.ne[0], x = b.x0 + r, i = x * H,
+              n_kept = all ? b.s.n_k : list_keys(b, r), n_tile = mra_div_up(n_kept, N);
+    const auto key_at = [&](int j) { return j >= n_kept ? -1 : all ? j : b.kept[j]; };
+    const auto row = [&](int at) { return query_at<SORTED>(b, x, at) - i; };
+    if (n_tile > 0)
+        tile_load<D, N>(tiles[0], b.k, a.kh.token, d, b.v, a.vh.token, dv, key_at(lane % N), lane, MRA_WARP);
     mra_copy_commit();
     query_rows<D> q;
     const int n_valid = min(b.s.n_q - i, H);
-    load_queries<D>(q, b.queries, row_at(a.q, b.s, b.head, i), a.q.nb[1], n_valid, d, row);
+    load_queries<D>(q, (half *) (tiles + 2), row_at(a.q, b.s, b.head, i), a.q.nb[1], n_valid, d, 1.0f, row);
     softmax_state<D> st;
-    state_start<D>(st, b.qm, dv, max, sum);
-    for (int r = 0; r < 2 && SORTED; r++) st.max[r] += b.shift[r]; // -inf stays
+    const bool from_coarse = !all && !(a.node.flags & MRA_FLAG_FINEST_ONLY);
+    state_start<D>(st, b.coarse + r * D, dv, from_coarse ? b.choose.c->max[r] : -INFINITY, b.choose.c->sum[r]);
+    if (SORTED) {
+        float shift[2];
+        mean_key_scores(shift, a, b, x);
+        for (int h = 0; h < 2; h++) st.max[h] += shift[h]; // -inf stays
+    }
     int key = key_at(N + lane % N);
     for (int t = 0; t < n_tile; t++) {
         mra_copy_wait<0>();
         __syncwarp(); // tile t is there, and no lane reads tile t - 1 any more
         if (t + 1 < n_tile)
-            tile_load<D, N>(tiles[(t + 1) % 2], k, a.kh.token, d, v, a.vh.token, dv, key, lane, MRA_WARP);
+            tile_load<D, N>(tiles[(t + 1) % 2], b.k, a.kh.token, d, b.v, a.vh.token, dv, key, lane, MRA_WARP);
         mra_copy_commit();
         key = key_at((t + 2) * N + lane % N);
         state_attend<D, N>(st, q, tiles[t % 2].k[0], tiles[t % 2].v[0], n_kept - t * N, a.scale);
     }
+    mra_copy_wait<0>();
     state_store<D>(st, out_row(a, b.s, b.head, i), a.dst.nb[2], n_valid, min(b.s.n_rows - i, H), dv, row);
+    __syncwarp(); // the next query block takes the same memory
 }
 
-// rows from i to the end of the query block: padding
-MRA_DEVICE void clear_rows(const struct attn_args & a, const struct query_block & b) {
-    for (int i = b.x * H; i < min((b.x + 1) * H, b.s.n_rows); i++) {
-        for (int c = threadIdx.x % MRA_WARP; c < (int) a.v.ne[0]; c += MRA_WARP) out_row(a, b.s, b.head, i)[c] = 0.0f;
+// rows of the group behind its query blocks: padding
+MRA_DEVICE void clear_rows(const struct attn_args & a, const struct group & b) {
+    const int dv = (int) a.v.ne[0], first = (b.x0 + b.n) * H, end = min((b.x0 + ROWS) * H, b.s.n_rows);
+    for (int i = first + threadIdx.x / MRA_WARP; i < end; i += blockDim.x / MRA_WARP) {
+        for (int c = threadIdx.x % MRA_WARP; c < dv; c += MRA_WARP) out_row(a, b.s, b.head, i)[c] = 0.0f;
     }
+}
+
+// where a thread block has its memory; lists: of this thread block, in global memory
+template <int D> MRA_DEVICE void place(struct group & b, const struct attn_args & a, char * shared, char * lists) {
+    const int warp = warp_of<D>(), n_warp = mra_device_warps(D);
+    const struct mra_device_lists l = mra_device_lists_of(b.s.n_k, b.s.plan.g, b.s.plan.m2);
+    b.means = (uint4 *) shared;
+    b.coarse = (float *) shared;
+    b.choose.c = (struct choice *) (shared + mra_device_means_bytes(D));
+    b.tiles = shared + mra_device_means_bytes(D) + MRA_DEVICE_CHOICE;
+    b.choose.bins = (int *) b.tiles;
+    b.choose.open = (struct open_column *) b.tiles;
+    b.taken = a.pack.list_shared ? (uint32_t *) (b.tiles + mra_device_work_bytes(D))
+                                 : (uint32_t *) lists + n_warp * l.kept;
+    b.expanded = l.taken;
+    b.kept = (int *) lists + warp * l.kept;
 }
 
 // thread blocks that a multiprocessor holds at least: sets how many registers there are
-constexpr int columns_blocks(int dim) { return dim == 64 ? 3 : dim == 80 || dim == 96 ? 5 : 4; }
+constexpr int columns_blocks(int dim) { return dim > 128 ? 1 : 2; }
 
+// 16 query blocks: item `first_item` + number of the thread block of all
 template <int D, bool SORTED>
 __global__ void __launch_bounds__(mra_device_warps(D) * MRA_WARP, columns_blocks(D))
-    columns(const struct attn_args a, int n_x, int64_t n_item) {
+    columns(const struct attn_args a, int n_x, int64_t first_item) {
     MRA_DYN_SHARED(char, shared);
-    const int warp = threadIdx.x / MRA_WARP, n_warp = blockDim.x / MRA_WARP, n_head = (int) a.q.ne[2];
-    char * mine = shared + warp * (mra_device_head_bytes(D) + a.pack.list_shared);
-    const int64_t step = (int64_t) gridDim.x * n_warp, first = (int64_t) blockIdx.x * n_warp + warp;
-    char * lists = a.pack.n_list ? a.mem + a.pack.lists + first * a.pack.list_bytes : NULL;
-    for (int64_t item = first; item < n_item; item += step) {
-        struct query_block b;
-        const int is = (int) (item / n_x / n_head);
-        b.x = (int) (item % n_x);
-        b.head = (int) (item / n_x % n_head);
-        b.head_kv = b.head / (n_head / (int) a.k.ne[2]);
-        b.s = sequence_of(a, is);
-        if (b.s.exact || b.x * H >= b.s.n_rows) continue;
-        if (b.x * H >= b.s.n_q) {
-            clear_rows(a, b);
-            continue;
-        }
-        b.n_b = mra_div_up(b.s.n_k, b.s.plan.g);
-        b.log_g = b.s.plan.g == 32 ? 5 : 4;
-        list_places(b, mine, lists, D);
-        if (SORTED) b.sorted = sorted_of(a, b.s, is, b.head);
-        const bool all = SORTED && b.sorted.all_keys[b.x];
-        float max = -INFINITY, sum = 0.0f;
-        int n_kept = b.s.n_k;
-        if (SORTED) centre_queries(a, b);
-        else mean_query(a, b);
-        if (!all) {
-            const int n_expanded = expand<SORTED>(a, b, is);
-            n_kept = keep<D, SORTED>(a, b, n_expanded);
-            if (!(a.node.flags & MRA_FLAG_FINEST_ONLY)) coarse<D>(a, b, n_expanded, is, &max, &sum);
-        }
-        fine<D, SORTED>(a, b, all, n_kept, max, sum);
-        __syncwarp(); // the next query block takes the same memory
-    }
+    const int n_head = (int) a.q.ne[2];
+    const int64_t item = first_item + blockIdx.x;
+    struct group b;
+    b.is = (int) (item / n_x / n_head);
+    b.x0 = (int) (item % n_x) * ROWS;
+    b.head = (int) (item / n_x % n_head);
+    b.head_kv = b.head / (n_head / (int) a.k.ne[2]);
+    b.s = sequence_of(a, b.is);
+    if (b.s.exact || b.x0 * H >= b.s.n_rows) return; // all threads
+    b.n = min(max(mra_div_up(b.s.n_q, H) - b.x0, 0), (int) ROWS);
+    b.n_b = mra_div_up(b.s.n_k, b.s.plan.g);
+    b.log_g = b.s.plan.g == 32 ? 5 : 4;
+    place<D>(b, a, shared, a.mem + a.pack.lists + blockIdx.x * a.pack.list_bytes);
+    b.k = row_at(a.kh, b.s, b.head_kv, 0);
+    b.v = row_at(a.vh, b.s, b.head_kv, 0);
+    if (SORTED) b.sorted = sorted_of(a, b.s, b.is, b.head);
+    if (b.n > 0) choose_keys<D, SORTED>(a, b);
+    for (int r = warp_of<D>(); r < b.n; r += mra_device_warps(D)) fine<D, SORTED>(a, b, r);
+    clear_rows(a, b);
 }
 
 struct columns_launch {
     struct attn_args a;
     void * stream;
+    // Several launches where there are more thread blocks than lists: a loop in the kernel would keep what its rounds
+    // have in common in registers, of which there are too few.
     template <int D> int run() const {
-        const int64_t n_x = mra_div_up(a.node.flags & MRA_FLAG_STARTS ? a.node.u.attn.max_len : (int) a.q.ne[1], H),
-                      n_item = n_x * a.q.ne[2] * a.n_seq;
-        const int warps = mra_device_warps(D);
-        int64_t blocks = (n_item + warps - 1) / warps;
-        if (a.pack.n_list && blocks > a.pack.n_list / warps) blocks = a.pack.n_list / warps;
-        if (blocks > INT32_MAX) return MRA_CUDA_UNSUPPORTED;
-        const size_t shared = warps * (mra_device_head_bytes(D) + a.pack.list_shared);
-        const dim3 grid((unsigned) blocks), threads(warps * MRA_WARP);
         constexpr bool sorted = D <= MRA_DEVICE_SORTED_DIM;
-        return a.sorted ? MRA_LAUNCH((columns<D, sorted>), grid, threads, shared, stream, a, (int) n_x, n_item)
-                        : MRA_LAUNCH((columns<D, false>), grid, threads, shared, stream, a, (int) n_x, n_item);
+        const int max_len = a.node.flags & MRA_FLAG_STARTS ? a.node.u.attn.max_len : (int) a.q.ne[1];
+        const int64_t n_x = mra_div_up(max_len, H * ROWS), n_item = n_x * a.q.ne[2] * a.n_seq;
+        const size_t shared = mra_device_block_bytes(D) + a.pack.list_shared;
+        int rc = MRA_CUDA_OK;
+        for (int64_t first = 0; first < n_item && rc == MRA_CUDA_OK; first += a.pack.n_list) {
+            const dim3 grid((unsigned) (n_item - first < a.pack.n_list ? n_item - first : a.pack.n_list)),
+                threads(mra_device_warps(D) * MRA_WARP);
+            rc = a.sorted ? MRA_LAUNCH((columns<D, sorted>), grid, threads, shared, stream, a, (int) n_x, first)
+                          : MRA_LAUNCH((columns<D, false>), grid, threads, shared, stream, a, (int) n_x, first);
+        }
+        return rc;
     }
 };
 

@@ -118,6 +118,23 @@ MRA_DEVICE uint32_t mra_pack_half2(float lo, float hi) {
     return (uint32_t) __half_as_ushort(__float2half_rn(lo)) | (uint32_t) __half_as_ushort(__float2half_rn(hi)) << 16;
 }
 
+// 2^x and log2(x) in one instruction each; results and x below 2^-126 are 0
+#if defined(__CUDACC__)
+MRA_DEVICE float mra_exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+MRA_DEVICE float mra_log2(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+#else
+MRA_DEVICE float mra_exp2(float x) { return exp2f(x); }
+MRA_DEVICE float mra_log2(float x) { return log2f(x); }
+#endif
+
 // ---- copies from global to shared memory ---------------------------------------------------------------------
 
 // 16 bytes, both addresses 16-byte aligned; `from` = 0 instead of 16: zeros, though src still has to be an address of

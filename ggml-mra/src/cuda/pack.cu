@@ -1,5 +1,5 @@
 // The pack node on the device: K and V in F16 where they are not already, and for the columns frame, per block of g
-// keys, channel minima, maxima and means of the keys and means of the values.
+// keys, channel maxima, minima and means of the keys (as two parts of F16) and means of the values.
 #include "cuda.h"
 #include "sequence.cuh"
 
@@ -41,12 +41,11 @@ MRA_DEVICE float4 max4(float4 a, float4 b) {
     return make_float4(fmaxf(a.x, b.x), fmaxf(a.y, b.y), fmaxf(a.z, b.z), fmaxf(a.w, b.w));
 }
 MRA_DEVICE float4 add4(float4 a, float4 b) { return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w); }
-MRA_DEVICE void store_column(float * at, float4 x) {
-    at[0] = x.x;
-    at[MRA_DEVICE_PANEL] = x.y;
-    at[2 * MRA_DEVICE_PANEL] = x.z;
-    at[3 * MRA_DEVICE_PANEL] = x.w;
+MRA_DEVICE void store_halves(half * at, float4 x) {
+    *(uint2 *) at = make_uint2(mra_pack_half2(x.x, x.y), mra_pack_half2(x.z, x.w));
 }
+// what is lost of x in F16
+MRA_DEVICE float rest_of(float x) { return x - __half2float(__float2half_rn(x)); }
 
 // A warp has 16 channels, of K or of V, of 8 key blocks: lane l channels 4*(l/8).. of block l%8, so that both what it
 // reads and what it writes are whole sectors.
@@ -55,6 +54,7 @@ __global__ void __launch_bounds__(STAT_WARPS * MRA_WARP, 8) pack_stat(const stru
     const int lane = threadIdx.x % MRA_WARP, d = (int) a.k.ne[0], dv = (int) a.v.ne[0], n_head = (int) a.k.ne[2];
     const int k_parts = mra_div_up(d, STAT_CHANNELS), parts = k_parts + mra_div_up(dv, STAT_CHANNELS);
     int64_t item = (int64_t) blockIdx.x * STAT_WARPS + threadIdx.x / MRA_WARP;
+    if (blockIdx.x == 0 && threadIdx.x == 0) *(uint4 *) (a.mem + a.pack.zeros) = make_uint4(0, 0, 0, 0);
     const int part = (int) (item % parts), y = (int) (item / parts % n_part) * STAT_BLOCKS + lane % STAT_BLOCKS;
     item /= (int64_t) parts * n_part;
     const int head = (int) (item % n_head), is = (int) (item / n_head);
@@ -79,23 +79,20 @@ __global__ void __launch_bounds__(STAT_WARPS * MRA_WARP, 8) pack_stat(const stru
     sum = make_float4(sum.x / n, sum.y / n, sum.z / n, sum.w / n);
     const int64_t b = first_block(a, s, is) + y;
     if (of_k) {
-        float * stat = (float *) (a.mem + a.pack.k_stat) +
-            (head * a.pack.n_b + b / MRA_DEVICE_PANEL * MRA_DEVICE_PANEL) * 3 * d + c * MRA_DEVICE_PANEL +
-            b % MRA_DEVICE_PANEL;
-        store_column(stat, lo);
-        store_column(stat + d * MRA_DEVICE_PANEL, hi);
-        store_column(stat + 2 * d * MRA_DEVICE_PANEL, sum);
-    } else {
-        *(float4 *) ((float *) (a.mem + a.pack.v_mean) + (head * a.pack.n_b + b) * dv + c) = sum;
-    }
+        half * stat = (half *) (a.mem + a.pack.k_stat) + (head * a.pack.n_b + b) * MRA_DEVICE_STATS * d + c;
+        store_halves(stat, hi);
+        store_halves(stat + d, lo);
+        store_halves(stat + 2 * d, sum);
+        store_halves(stat + 3 * d, make_float4(rest_of(sum.x), rest_of(sum.y), rest_of(sum.z), rest_of(sum.w)));
+    } else store_halves((half *) (a.mem + a.pack.v_mean) + (head * a.pack.n_b + b) * dv + c, sum);
 }
 
 static struct half_rows rows_of(const struct mra_tensor * x, bool copies, char * copy) {
-    struct half_rows r = { x->data, x->nb[1], x->nb[2], x->nb[3] };
+    struct half_rows r = { x->data, (uint32_t) x->nb[1], x->nb[2], x->nb[3] };
     if (!copies) return r;
     r.data = copy;
-    r.token = x->ne[0] * 2;
-    r.head = r.token * x->ne[1];
+    r.token = (uint32_t) x->ne[0] * 2;
+    r.head = r.token * (size_t) x->ne[1];
     r.batch = r.head * x->ne[2];
     return r;
 }
@@ -104,7 +101,8 @@ int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool col
     const struct mra_tensor * q, const struct mra_tensor * k, const struct mra_tensor * v,
     const struct mra_tensor * pack, const struct mra_tensor * lengths) {
     const bool f16 = k->type == MRA_TENSOR_F16,
-               copies = !mra_device_in_place(f16, k->nb) || !mra_device_in_place(f16, v->nb);
+               copies = !mra_device_in_place(f16, k->nb, (uintptr_t) k->data) ||
+        !mra_device_in_place(f16, v->nb, (uintptr_t) v->data);
     memset(a, 0, sizeof(*a));
     if (q) a->q = *q;
     if (dst) a->dst = *dst;
@@ -120,7 +118,6 @@ int mra_cuda_attn_args(struct attn_args * a, const struct mra_node * p, bool col
     a->kh = rows_of(k, copies, a->mem + a->pack.k);
     a->vh = rows_of(v, copies, a->mem + a->pack.v);
     if (a->pack.bytes > (size_t) pack->ne[0]) return MRA_CUDA_UNSUPPORTED;
-    if ((uintptr_t) a->kh.data % 16 || (uintptr_t) a->vh.data % 16) return MRA_CUDA_UNSUPPORTED; // F16 at an odd place
     return MRA_CUDA_OK;
 }
 

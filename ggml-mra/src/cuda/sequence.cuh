@@ -7,7 +7,8 @@
 // rows of F16, 16-byte aligned: that of token t, head h, batch b at data + t*token + h*head + b*batch
 struct half_rows {
     const char * data;
-    size_t token, head, batch;
+    uint32_t token;
+    size_t head, batch;
 };
 
 struct attn_args {

@@ -56,11 +56,11 @@ struct rows_in_order {
     MRA_DEVICE_MEMBER int operator()(int r) const { return r; }
 };
 
-// q = rows row(0), ..., row(n - 1) at `from` (nb bytes from row to row) and d channels of each; 0 behind them. A
-// barrier of the warp has to follow.
+// q = sign times rows row(0), ..., row(n - 1) at `from` (nb bytes from row to row) and d channels of each; 0 behind
+// them. A barrier of the warp has to follow.
 template <int D, class R = rows_in_order>
-MRA_DEVICE void load_queries(
-    query_rows<D> & q, half * shared, const char * from, size_t nb, int n, int d, const R & row = R()) {
+MRA_DEVICE void load_queries(query_rows<D> & q, half * shared, const char * from, size_t nb, int n, int d,
+    float sign = 1.0f, const R & row = R()) {
     const int lane = threadIdx.x % MRA_WARP;
     const bool pairs = ((uintptr_t) from | nb) % sizeof(float2) == 0; // else rows lie at odd places
     place_queries(q, shared);
@@ -73,14 +73,14 @@ MRA_DEVICE void load_queries(
             const float * x = (const float *) (from + at_row[t % 2] * (int64_t) nb) + at;
             float2 y = make_float2(0.0f, 0.0f);
             if (r < n && at < d) y = pairs ? *(const float2 *) x : make_float2(x[0], x[1]);
-            set_query(q, c, t, r, at, mra_pack_half2(y.x, y.y));
+            set_query(q, c, t, r, at, mra_pack_half2(y.x * sign, y.y * sign));
         }
     }
 }
 
-// scores of N keys in powers of 2, of which the first n count, the others get -inf. k: rows of a tile
+// q.k of N keys, of which the first n count, the others get -inf. k: rows of a tile
 template <int D, int N>
-MRA_DEVICE void tile_scores(float (&s)[N / 8][4], const query_rows<D> & q, const half * k, int n, float scale) {
+MRA_DEVICE void tile_scores(float (&s)[N / 8][4], const query_rows<D> & q, const half * k, int n) {
     const int lane = threadIdx.x % MRA_WARP, LD = tile_row<D>::LD;
 #pragma unroll
     for (int j = 0; j < N / 8; j++) s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0.0f;
@@ -97,41 +97,43 @@ MRA_DEVICE void tile_scores(float (&s)[N / 8][4], const query_rows<D> & q, const
             mra_mma_16x8x16(s[2 * j + 1], a, b1);
         }
     }
+    if (n >= N) return; // all tiles but the last
 #pragma unroll
     for (int j = 0; j < N / 8; j++) {
 #pragma unroll
-        for (int t = 0; t < 4; t++) s[j][t] = j * 8 + lane % 4 * 2 + t % 2 < n ? s[j][t] * scale : -INFINITY;
+        for (int t = 0; t < 4; t++) s[j][t] = j * 8 + lane % 4 * 2 + t % 2 < n ? s[j][t] : -INFINITY;
     }
 }
 
-// Goes on with N keys, of which the first n count. k, v: the rows of a tile; scale: times log2(e)
+// Row r of a lane goes on with these scores, which become weights; returns what has to be multiplied into o.
+template <int D, int N> MRA_DEVICE float row_weights(softmax_state<D> & st, float (&s)[N / 8][4], int r, float scale) {
+    float top = -INFINITY;
+#pragma unroll
+    for (int j = 0; j < N / 8; j++) top = fmaxf(top, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
+    top = fmaxf(st.max[r], mra_warp_max<4>(top) * scale);
+    const float base = top > -INFINITY ? top : 0.0f, corr = mra_exp2(st.max[r] - base);
+    float sum = 0.0f;
+#pragma unroll
+    for (int j = 0; j < N / 8; j++) {
+        s[j][2 * r] = mra_exp2(fmaf(s[j][2 * r], scale, -base));
+        s[j][2 * r + 1] = mra_exp2(fmaf(s[j][2 * r + 1], scale, -base));
+        sum += s[j][2 * r] + s[j][2 * r + 1];
+    }
+    st.max[r] = top;
+    st.sum[r] = st.sum[r] * corr + sum;
+    return corr;
+}
+
+// Goes on with N keys of these scores. v: the rows of a tile; scale > 0: times log2(e)
 template <int D, int N>
-MRA_DEVICE void state_attend(
-    softmax_state<D> & st, const query_rows<D> & q, const half * k, const half * v, int n, float scale) {
+MRA_DEVICE void state_add(softmax_state<D> & st, float (&s)[N / 8][4], const half * v, float scale) {
     const int lane = threadIdx.x % MRA_WARP, LD = tile_row<D>::LD;
-    float s[N / 8][4];
-    tile_scores<D, N>(s, q, k, n, scale);
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-        float top = -INFINITY;
-#pragma unroll
-        for (int j = 0; j < N / 8; j++) top = fmaxf(top, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
-        top = mra_warp_max<4>(top);
-        top = fmaxf(st.max[r], top);
-        const float base = top > -INFINITY ? top : 0.0f, corr = exp2f(st.max[r] - base);
-        float sum = 0.0f;
-#pragma unroll
-        for (int j = 0; j < N / 8; j++) {
-            s[j][2 * r] = exp2f(s[j][2 * r] - base);
-            s[j][2 * r + 1] = exp2f(s[j][2 * r + 1] - base);
-            sum += s[j][2 * r] + s[j][2 * r + 1];
-        }
-        st.max[r] = top;
-        st.sum[r] = st.sum[r] * corr + sum;
+    const float corr[2] = { row_weights<D, N>(st, s, 0, scale), row_weights<D, N>(st, s, 1, scale) };
+    if (__any_sync(MRA_ALL_LANES, corr[0] != 1.0f || corr[1] != 1.0f)) { // seldom: a new maximum
 #pragma unroll
         for (int i = 0; i < D / 8; i++) {
-            st.o[i][2 * r] *= corr;
-            st.o[i][2 * r + 1] *= corr;
+#pragma unroll
+            for (int t = 0; t < 4; t++) st.o[i][t] *= corr[t / 2];
         }
     }
 #pragma unroll
@@ -147,6 +149,15 @@ MRA_DEVICE void state_attend(
             mra_mma_16x8x16(st.o[2 * i + 1], p, b1);
         }
     }
+}
+
+// Goes on with N keys, of which the first n count. k, v: the rows of a tile; scale > 0: times log2(e)
+template <int D, int N>
+MRA_DEVICE void state_attend(
+    softmax_state<D> & st, const query_rows<D> & q, const half * k, const half * v, int n, float scale) {
+    float s[N / 8][4];
+    tile_scores<D, N>(s, q, k, n);
+    state_add<D, N>(st, s, v, scale);
 }
 
 // o/sum -> rows row(0), ... of out: the first n_valid of n_rows (at most 16), 0 in the others. nb: bytes from row to

@@ -13,12 +13,17 @@ template <int D, int N> struct kv_tile {
     half v[N][tile_row<D>::LD];
 };
 
-// Starts the copy of N rows of K and V by n_threads threads, whole warps. key: the row that lane j%N brings for tile
-// row j, -1: zeros. A warp copies PART 16-byte pieces of each of AT_ONCE rows at a time: whole sectors of global
-// memory, and every 8 lanes write to different banks, either side by side in a row or at the same place of 8 rows.
+// channels [c, c + 8) of a row of d: where they are, or the row's start, and how many bytes of them
+MRA_DEVICE const char * at_channel(const char * row, int c, int d) { return row + (c < d ? c * 2 : 0); }
+MRA_DEVICE int bytes_of(int c, int d) { return c < d ? 16 : 0; }
+
+// Starts the copy of N rows of K and V, *_nb bytes from row to row, by n_threads threads, whole warps. key: the row
+// that lane j%N brings for tile row j, -1: zeros. A warp copies PART 16-byte pieces of each of AT_ONCE rows at a time:
+// whole sectors of global memory, and every 8 lanes write to different banks, either side by side in a row or at the
+// same place of 8 rows.
 template <int D, int N>
-MRA_DEVICE void tile_load(kv_tile<D, N> & t, const char * k, size_t k_nb, int d, const char * v, size_t v_nb, int dv,
-    int key, int thread, int n_threads) {
+MRA_DEVICE void tile_load(kv_tile<D, N> & t, const char * k, uint32_t k_nb, int d, const char * v, uint32_t v_nb,
+    int dv, int key, int thread, int n_threads) {
     enum {
         PIECES = D / 8,
         PART = PIECES % 8 == 0 ? 8
@@ -34,7 +39,8 @@ MRA_DEVICE void tile_load(kv_tile<D, N> & t, const char * k, size_t k_nb, int d,
         const int lane_row = PART == 8 ? lane / PART : lane % AT_ONCE, piece = PART == 8 ? lane % PART : lane / AT_ONCE;
         const int r = i / PARTS * AT_ONCE + lane_row, c = (i % PARTS * PART + piece) * 8;
         const int j = __shfl_sync(MRA_ALL_LANES, key, r);
-        mra_copy16(&t.k[r][c], k + (j >= 0 && c < d ? (size_t) j * k_nb + c * 2 : 0), j >= 0 && c < d ? 16 : 0);
-        mra_copy16(&t.v[r][c], v + (j >= 0 && c < dv ? (size_t) j * v_nb + c * 2 : 0), j >= 0 && c < dv ? 16 : 0);
+        const uint32_t row = (uint32_t) max(j, 0);
+        mra_copy16(&t.k[r][c], at_channel(k, c, d) + (uint64_t) row * k_nb, j >= 0 ? bytes_of(c, d) : 0);
+        mra_copy16(&t.v[r][c], at_channel(v, c, dv) + (uint64_t) row * v_nb, j >= 0 ? bytes_of(c, dv) : 0);
     }
 }
