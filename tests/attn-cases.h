@@ -55,6 +55,7 @@ static const struct attn_case attn_cases[] = {
     CASE("columns many priors", "columns", 1, GRID, 512, 512, 64, 64, 2, 2, 1, 0, F32, .counts = { 3, 30 },
         .first_n = 6, .diag_n = 5),
     CASE("columns one key", "columns", .125f, NORMAL, 40, 1, 64, 64, 1, 1, 1, 0, F32),
+    CASE("columns one key f16", "columns", 1, NORMAL, 40, 1, 40, 24, 1, 1, 1, 0, F16, .counts = { 1, 0 }),
     CASE("columns m2=0", "columns", 1, GRID, 128, 128, 64, 64, 1, 1, 1, 0, F32, .counts = { 3, 0 }),
     CASE("columns padded", "columns", .25f, NORMAL, 100, 100, 64, 64, 1, 1, 3, 1, F32, .len = { 0, 1, 100 }),
     CASE("columns n_q!=n_k", "columns", .25f, GRID, 48, 320, 64, 32, 4, 2, 1, 1, F32),
