@@ -91,19 +91,19 @@ static const struct rope_attn_case rope_attn_cases[] = {
     { 64, 2, 2, 300, 64, true },
 };
 
-// n_head heads in the rows of x, from head `first` on: [d, n_head, n]
-static struct ggml_tensor * heads_in_rows(
-    struct ggml_context * ctx, struct ggml_tensor * x, int d, int first, int n_head) {
-    const size_t bytes = (size_t) d * sizeof(float);
-    return ggml_view_3d(ctx, x, d, n_head, x->ne[1], bytes, x->nb[1], first * bytes);
+// q, k or v (part 0, 1, 2) in the rows of x: [d, heads, n]
+static struct ggml_tensor * part_of(
+    struct ggml_context * ctx, struct ggml_tensor * x, const struct rope_attn_case * c, int part) {
+    const int n_head = part ? c->n_head_kv : c->n_head, first = part ? c->n_head + (part - 1) * c->n_head_kv : 0;
+    const size_t bytes = (size_t) c->d * sizeof(float);
+    return ggml_view_3d(ctx, x, c->d, n_head, c->n, bytes, x->nb[1], first * bytes);
 }
 
 static struct ggml_tensor * rope_flash(
     struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * pos, const struct rope_attn_case * c) {
     struct ggml_tensor * h[3];
     for (int i = 0; i < 3; i++) {
-        const int n_head = i ? c->n_head_kv : c->n_head;
-        h[i] = heads_in_rows(ctx, x, c->d, i ? c->n_head + (i - 1) * c->n_head_kv : 0, n_head);
+        h[i] = part_of(ctx, x, c, i);
         if (i < 2)
             h[i] = ggml_rope_ext(ctx, h[i], pos, NULL, c->n_rot,
                 c->interleaved ? GGML_ROPE_TYPE_NORMAL : GGML_ROPE_TYPE_NEOX, 0, 1e4f, 1, 0, 1, 0, 0);
@@ -135,11 +135,7 @@ static void test_rope_attn(void) {
                     ggml_mra_rope_table(g.ctx, p, c->n_rot, 1e4f, 1, &err), c->d, c->n_head + c->n_head_kv,
                     c->interleaved, &err);
                 struct ggml_tensor * h[3];
-                for (int n = 0; n < 3; n++)
-                    h[n] = ggml_permute(g.ctx,
-                        heads_in_rows(
-                            g.ctx, y, c->d, n ? c->n_head + (n - 1) * c->n_head_kv : 0, n ? c->n_head_kv : c->n_head),
-                        0, 2, 1, 3);
+                for (int n = 0; n < 3; n++) h[n] = ggml_permute(g.ctx, part_of(g.ctx, y, c, n), 0, 2, 1, 3);
                 float * got = graph_run(&g, ggml_mra_attn(g.ctx, h[0], h[1], h[2], NULL, &a, &err), 2);
                 const double e = got ? max_error(got, want, n_out) : INFINITY;
                 CHECK(e <= 1e-4, "rope and attention %d x %d, n=%d, %s, %s: %.1e %s", c->n_head, c->d, c->n,
