@@ -33,3 +33,25 @@ static inline int kern_summary(const char * program) {
     printf("%s %s: %d checks, %d failed\n", program, kern->name, n_checks, n_failed);
     return n_failed ? 1 : 0;
 }
+
+// a->pack = K and V of a, by the kernels under test
+static inline void head_pack(struct mra_attn_head * a) {
+    const int D = MRA_ROUND_UP(a->d, MRA_PAD), DV = MRA_ROUND_UP(a->dv, MRA_PAD), nb = (a->n_k + a->g - 1) / a->g,
+              np = MRA_ROUND_UP(nb, MRA_PANEL);
+    const size_t es = a->k.type == MRA_F16 ? 2 : 4;
+    a->pack = (struct mra_pack) { .type = a->k.type,
+        .k = malloc(a->n_k * D * es),
+        .v = malloc(a->n_k * DV * es),
+        .ldk = D,
+        .ldv = DV,
+        .kp = malloc((size_t) nb * a->g * D * es),
+        .k_range = calloc((size_t) np * 2 * D, 4),
+        .k_mean = calloc((size_t) np * D, 4),
+        .v_mean = malloc((size_t) nb * DV * 4) };
+    for (int j = 0; j < a->n_k; j += 16 * a->g)
+        kern->pack(a, j, j + 16 * a->g < a->n_k ? j + 16 * a->g : a->n_k, true, true);
+}
+static inline void pack_free(const struct mra_pack * p) {
+    void * all[] = { p->k, p->v, p->kp, p->k_range, p->k_mean, p->v_mean };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) free(all[i]);
+}

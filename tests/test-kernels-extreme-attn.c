@@ -76,28 +76,9 @@ static void head_fill(struct head * h) {
     }
 }
 
-static void head_pack(struct head * h) {
-    struct mra_attn_head * a = &h->a;
-    const int D = MRA_ROUND_UP(a->d, MRA_PAD), DV = MRA_ROUND_UP(a->dv, MRA_PAD), nb = (a->n_k + a->g - 1) / a->g,
-              np = MRA_ROUND_UP(nb, MRA_PANEL);
-    const size_t es = a->k.type == MRA_F16 ? 2 : 4;
-    a->pack = (struct mra_pack) { .type = a->k.type,
-        .k = malloc(a->n_k * D * es),
-        .v = malloc(a->n_k * DV * es),
-        .ldk = D,
-        .ldv = DV,
-        .kp = malloc((size_t) nb * a->g * D * es),
-        .k_range = calloc((size_t) np * 2 * D, 4),
-        .k_mean = calloc((size_t) np * D, 4),
-        .v_mean = malloc((size_t) nb * DV * 4) };
-    for (int j = 0; j < a->n_k; j += 16 * a->g)
-        kern->pack(a, j, j + 16 * a->g < a->n_k ? j + 16 * a->g : a->n_k, true, true);
-}
-
 static void head_free(struct head * h) {
-    const struct mra_pack * p = &h->a.pack;
-    void * all[] = { p->k, p->v, p->kp, p->k_range, p->k_mean, p->v_mean, h->scratch };
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) free(all[i]);
+    pack_free(&h->a.pack);
+    free(h->scratch);
 }
 
 // copies bit by bit; means and ranges of the blocks
@@ -181,7 +162,7 @@ static void head_of_far(struct head * h, int n_k, int d, int g) {
         .g = g,
         .m1 = (n_k + g - 1) / g,
         .group = 8 };
-    head_pack(h);
+    head_pack(&h->a);
 }
 static void head_scratch(struct head * h) {
     const struct mra_attn_head * a = &h->a;
@@ -218,7 +199,7 @@ static void test_head(void) {
     a->m2 = any_length ? all : pick(0, a->m1 * a->g < all ? a->m1 * a->g : all);
     h.poison = (enum poison) pick(0, N_POISON - 1);
     head_fill(&h);
-    head_pack(&h);
+    head_pack(&h.a);
     check_pack(&h);
     head_scratch(&h);
     int32_t cells[MAX_N];

@@ -130,10 +130,8 @@ struct head {
 };
 
 static struct head head_new(void) {
-    const int d = 8 * pick(1, 16), dv = 8 * pick(1, 16), D = MRA_ROUND_UP(d, MRA_PAD), DV = MRA_ROUND_UP(dv, MRA_PAD),
-              n_q = pick(1, 150), n_k = pick(1, 400);
+    const int d = 8 * pick(1, 16), dv = 8 * pick(1, 16), n_q = pick(1, 150), n_k = pick(1, 400);
     const enum mra_type type = pick(0, 1) ? MRA_F16 : MRA_F32;
-    const size_t es = type == MRA_F16 ? 2 : 4;
     struct head h = { .q = block_new(n_q, d, d + 8, MRA_F32) };
     h.k = block_new(n_k, d, d + 24, type);
     h.v = block_new(n_k, dv, dv, type);
@@ -153,19 +151,10 @@ static struct head head_new(void) {
         .bound = pick(0, 1),
         .finest_only = pick(0, 3) == 0,
         .group = 8 * pick(1, 8) };
-    const int nb = (n_k + a->g - 1) / a->g, np = MRA_ROUND_UP(nb, MRA_PANEL);
+    const int nb = (n_k + a->g - 1) / a->g;
     a->m1 = pick(1, nb);
     a->m2 = pick(0, a->m1 * a->g < n_k ? a->m1 * a->g : n_k);
-    a->pack = (struct mra_pack) { .type = type,
-        .k = malloc(n_k * D * es),
-        .v = malloc(n_k * DV * es),
-        .ldk = D,
-        .ldv = DV,
-        .kp = malloc((size_t) nb * a->g * D * es),
-        .k_range = calloc((size_t) np * 2 * D, 4),
-        .k_mean = calloc((size_t) np * D, 4),
-        .v_mean = malloc((size_t) nb * DV * 4) };
-    for (int j = 0; j < n_k; j += 16 * a->g) kern->pack(a, j, j + 16 * a->g < n_k ? j + 16 * a->g : n_k, true, true);
+    head_pack(a);
     const size_t s1 = mra_block_sparse_attn_scratch(d, dv),
                  s2 = mra_columns_scratch(d, dv, n_k, a->g, a->m1, a->m2, a->group),
                  s3 = mra_sorted_scratch(d, dv, n_q, n_k), most = s1 > s2 ? s1 : s2;
@@ -174,12 +163,7 @@ static struct head head_new(void) {
 }
 
 static void head_free(struct head * h) {
-    free(h->a.pack.k);
-    free(h->a.pack.v);
-    free(h->a.pack.kp);
-    free(h->a.pack.k_range);
-    free(h->a.pack.k_mean);
-    free(h->a.pack.v_mean);
+    pack_free(&h->a.pack);
     free(h->scratch);
     free(h->q.mem);
     free(h->k.mem);
