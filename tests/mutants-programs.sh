@@ -33,7 +33,7 @@ run_test() {
 
 [ $fit = 1 ] || { mkdir -p "$work"; prepare >"$log" 2>&1 || { tail "$log"; exit 1; }; }
 seeded_bugs <<'LIST'
-bench-model|bench-model.c|3 * moved|0 * moved
+bench-model|bench-model-check.c|3 * moved|0 * moved
 bench-model|bench-model-rounded.c|roundf(x[i] / scale) * scale|x[i]
 studies  |inspect-page.c|*c == '<' \!\! |
 studies  |eval-study.c|squares(x, r.out, exact, h, &e2, &r2);|squares(x, r.out, exact, 0, &e2, &r2);

@@ -212,8 +212,8 @@ test-attn-error|op-attn-error.c|sums[MRA_ATTN_ERROR_R] += r;|sums[MRA_ATTN_ERROR
 test-head-plan|encoder/attention.c|if (e.high <= p->max_error|if (e.low / 4 <= p->max_error
 test-head-plan|encoder/head-plan.c|if (gguf_get_val_u64(f->gguf, id) != m->plan_model)|if (0)
 test-encoder-attention|encoder/pass.c|(n > 1 ? 0 : (size_t) at) * e->nb[2]|0
-test-encoder-attention|encoder/graph.c|+ of->at[c];|;
-test-encoder-attention|encoder/graph.c|x.seq = seqs[i];|x.seq = i;
+test-encoder-attention|encoder/graph-attention.c|+ of->at[c];|;
+test-encoder-attention|encoder/graph-attention.c|x.seq = seqs[i];|x.seq = i;
 test-shares |op-pack.c|((const float *) shares->data)[head]|((const float *) shares->data)[0]
 test-attn-error|op-attn-error.c|a.scale = e->scale;|
 test-attn-error|op-attn-error.c|a->out + rows[i] * a->ld_out|a->out + i * a->ld_out
@@ -320,11 +320,11 @@ test-model-errors|encoder/*.c|if (t->ne[0] != ne0 \!\!|if (
 test-model-errors|encoder/*.c|vector ? t->type != GGML_TYPE_F32 :|vector ? false :
 test-model-errors|encoder/*.c|: !is_matrix_type(t->type))|: false)
 test-heads|encoder/*.c|if (mean) j->later = MRA_HEAD_CLASS;|if (0) j->later = MRA_HEAD_CLASS;
-test-heads|encoder/*.c|if (m->mlm_dense.w) x = norm(b, m->mlm_norm, linear(b, m->mlm_dense, x, m->mlm_act, NULL));|
+test-heads|encoder/*.c|if (m->mlm_dense.w) x = mra_graph_norm(b, m->mlm_norm, mra_graph_linear(b, m->mlm_dense, x, m->mlm_act, NULL));|
 test-families|encoder/*.c|.interleaved = true|.interleaved = false
 test-families|encoder/graph.c|if (!(own.attn.scale > 0)) own.attn.scale|if (0) own.attn.scale
-test-families|encoder/graph.c|const int64_t width = h[0].d * h[0].n_head;|const int64_t width = b->m->info.n_embd;
-test-families|encoder/graph.c|head_size(b), n_head, n, d * (int64_t) sizeof(float), o->nb[1], 0);|head_size(b), n_head, n, head_size(b) * (int64_t) sizeof(float), o->nb[1], 0);
+test-families|encoder/graph-attention.c|const int64_t width = h[0].d * h[0].n_head;|const int64_t width = b->m->info.n_embd;
+test-families|encoder/graph-attention.c|head_size(b), n_head, n, d * (int64_t) sizeof(float), o->nb[1], 0);|head_size(b), n_head, n, mra_graph_head_size(b) * (int64_t) sizeof(float), o->nb[1], 0);
 test-families|encoder/*.c|.max_bias = 8|.max_bias = 4
 test-families|encoder/attention.c|m->arch.position == MRA_POSITION_ALIBI \!\! !on_cpu(m)|!on_cpu(m)
 test-families|encoder/*.c|i % pattern != 0|i % pattern == 0
@@ -333,7 +333,7 @@ test-families|encoder/*.c|mra_layer_is_global(l) ? a->rope_base : a->rope_base_l
 test-families|encoder/*.c|a->rope_scale = 1 / factor;|a->rope_scale = 1;
 test-families|encoder/*.c|(int) (h[0].n_head + h[1].n_head)|(int) h[0].n_head
 test-families|encoder/*.c|{ l->gate.w ? l->gate : l->up, l->up }|{ l->up, l->gate.w ? l->gate : l->up }
-test-families|encoder/*.c|return m->out_norm.w ? end_part|return m->out_norm.w && 0 ? end_part
+test-families|encoder/*.c|return m->out_norm.w ? mra_graph_end_part|return m->out_norm.w && 0 ? mra_graph_end_part
 test-families|encoder/*.c|list ? ((const int8_t *) list)[i] != 0|list ? false
 test-model-errors|encoder/*.c|!t->extra && strncmp(|0 && strncmp(
 test-families|encoder/*.c|v->pre = pres[i].pre;|
