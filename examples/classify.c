@@ -104,7 +104,7 @@ static void option(void * user, struct options * o, const struct args * a, int i
     (void) o;
     switch (id) {
         case 'k': c->top_k = (int) args_int(a, 1, 1 << 20); break;
-        case OPT_PAIR: c->pair = a->value; break;
+        case OPT_PAIR: c->pair = args_text(a); break;
         case OPT_LOGITS: c->logits = true; break;
     }
 }

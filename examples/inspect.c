@@ -3,6 +3,7 @@
 #include "inspect.h"
 #include "common/output.h"
 #include "common/reader.h"
+#include "common/record.h"
 #include "common/signals.h"
 
 #include <errno.h>
@@ -76,6 +77,8 @@ static void read_text(const struct options * o, struct record * r) {
     r->text[n] = 0;
     r->n_text = n;
     if (file) reader_close(&reader);
+    if (!o->input.replace) record_check_text(r);
+    if (r->status != MRA_OK) fatal(name, "%s", r->error);
 }
 
 static void encode(struct stream * s, const struct item * it, struct inspect * x, struct mra_stats * stats) {

@@ -212,7 +212,7 @@ static void option(void * user, struct options * o, const struct args * a, int i
     struct rerank * r = user;
     (void) o;
     switch (id) {
-        case 'q': r->query = a->value; break;
+        case 'q': r->query = args_text(a); break;
         case 'k': r->top_k = args_int(a, 1, 1 << 30); break;
         case OPT_SCORES: {
             const int kind = args_choice(a, "logit|prob|colbert");

@@ -99,7 +99,7 @@ static void option(void * user, struct options * o, const struct args * a, int i
     struct tokenize * t = user;
     (void) o;
     switch (id) {
-        case OPT_PAIR: t->pair = a->value; break;
+        case OPT_PAIR: t->pair = args_text(a); break;
         case OPT_COUNT: t->count = true; break;
         case OPT_IDS: t->ids = true; break;
     }

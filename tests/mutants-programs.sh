@@ -53,9 +53,16 @@ streams  |common/reader.c|(r->ended && r->n > r->at)|0
 streams  |common/input.c|while (in->kind == INPUT_JSONL && is_blank(line, n))|while (0)
 streams  |common/record.c|"\"%.100s\" is not a string" : |"%.1s" : 
 streams  |common/record.c|!json_is_integer(v[0])|*v[0].s == '{'
-streams  |common/record.c|has_id && !json_is_utf8(v[0])|0
+streams  |common/record.c|has_id ? json_not_text(v[0]) : NULL|NULL
+streams  |common/input.c|r->status == MRA_OK && !in->o.replace|0
+streams  |common/record.c|at_pair < r->n_pair|0
+streams  |common/record.c|utf8_end(c->fields[id], c->sizes[id]) < c->sizes[id]|0
+streams  |common/json.c|if (s[1] != 'u') s++; else|if (s[1] == 'u')
+streams  |common/json.c|is_half(escaped(&s, end))|0
+streams  |common/args.c|if (at < n) usage_error(|if (0) usage_error(
+studies  |inspect.c|if (!o->input.replace) record_check_text(r);|
 streams  |common/json.c|if (c.s < c.end) {|if (0) {
-streams  |common/json.c|            s += 6;|
+streams  |common/json.c|    *s += 6;|
 streams  |common/resume.c|if (in.buf[in.at - 1] != '\n') break;|
 streams  |common/resume.c|"line", at,|"line", at + 1,
 streams  |common/resume.c|if (found->id != mark.id) {|if (0) {
@@ -130,7 +137,7 @@ server   |server/embeddings.c|j->seqs[i].row + (int64_t) t|j->seqs[i].row
 server   |server/job.c|if (s->list.n > limit) return mra_fail(err, MRA_ERR_TOO_LONG|if (0) return mra_fail(err, MRA_ERR_TOO_LONG
 server   |server/job.c|memmove(list->data + head,|memmove(list->data,
 server   |server/request.c|if (i == n) return unknown(c, what, key, fields, n);|if (i == n) continue;
-server   |server/request.c|if (!json_is_utf8(all))|if (0)
+server   |server/request.c|if (not_text)|if (0)
 server   |server/request.c|if (n > most)|if (0)
 server   |server/reply.c|i + 2 < m ? letters[c & 63] : '='|'='
 server   |server/http.c|if (c->n_body + n > s->settings.max_body) too_large(c);|if (0) too_large(c);

@@ -86,9 +86,22 @@ streams() {
 
     # ids that could not be written as they came
     printf '{"id": "\377", "text": "a"}\n{"id": true, "text": "a"}\n{"id": 1.5, "text": "a"}\n{"id": [1], "text": "a"}\n{"id": -3, "text": "a"}\n{"id": "\303\251", "text": "a\377"}\n{"id": null, "text": "a"}\n' >ids.jsonl
-    run 3 embed -f ids.jsonl --input jsonl; expect ids "$check" jsonl out 3; says out '^{"id": -3, "line": 5'; says out '^{"line": 7'
+    run 3 embed -f ids.jsonl --input jsonl --utf8 replace; expect ids "$check" jsonl out 3; says out '^{"id": -3, "line": 5'; says out '^{"line": 7'
     says err 'line 1: "id" is not UTF-8'; says err 'line 2: "id" is neither a string nor a whole number'; says err 'line 3: "id" is neither'; says err 'line 4: "id" is neither'
-    rerank -m "$models/roberta.gguf" -q a -f ids.jsonl --input jsonl --json >out 2>/dev/null; expect "texts that are not UTF-8" "$check" jsonl out 3
+    rerank -m "$models/roberta.gguf" -q a -f ids.jsonl --input jsonl --utf8 replace --json >out 2>/dev/null; expect "texts that are not UTF-8" "$check" jsonl out 3
+
+    # texts that are not UTF-8
+    printf 'good\na\351b\n' >latin.txt; printf 'a\357\277\275b\n' >replaced.txt
+    run 3 embed -f latin.txt; lines out 1; lines err 2; says err 'line 2: not UTF-8 at byte 2; --utf8 replace takes U+FFFD for it'
+    run 0 tokenize -m "$models/roberta.gguf" --ids -f replaced.txt; mv out want; run 0 tokenize -m "$models/roberta.gguf" --ids -f latin.txt --utf8 replace; sed -n 2p out >b; expect "--utf8 replace" cmp -s b want
+    printf '{"text": "a\351b"}\n{"text": "\\ud83d"}\n{"text": "\\ude00\\ud83d"}\n{"text": "\\\\ud83d \\ud83d\\ude00"}\n{"text": "a", "text_pair": "\\ud800"}\n{"text": "a", "text_pair": "b\377"}\n' >surrogates.jsonl
+    run 3 classify -m "$models/roberta.gguf" -f surrogates.jsonl; lines out 1; says err 'line 1: not UTF-8 at byte 2;'; says err 'line 2: half a surrogate pair;'; says err 'line 3: half'; says err 'line 5: half'
+    says err 'line 6: the second text is not UTF-8 at byte 2;'
+    printf '["a\351", "b", "\\udfff"]' >latin.json; run 3 embed -f latin.json; lines out 1; says err 'element 1: not UTF-8 at byte 2'; says err 'element 3: half a surrogate pair'
+    printf 'id,text,text_pair\n1,a\351,b\n2\351,a,b\n3,a,b\351\n4,a,b\n' >latin.csv; run 3 embed -f latin.csv; lines out 1; says err 'line 2 (id "1"): not UTF-8'; says err 'line 3: the id is not UTF-8'; says err 'line 4 (id "3"): the second text is not'
+    run 3 embed a "$(printf 'b\351')"; lines out 1; says err 'argument 2: not UTF-8 at byte 2'
+    for option in --prefix --pair; do run 2 tokenize -m "$models/roberta.gguf" "$option" "$(printf 'b\351')" a; says err "$option: the text is not UTF-8 at byte 2"; done
+    run 2 rerank -m "$models/roberta.gguf" -q "$(printf '\351')" a; says err "the text is not UTF-8 at byte 1"
 
     # the order of the input, whatever the lengths; many lines
     words "${MRA_TEST_LINES:-5000}" >many.txt
@@ -412,7 +425,8 @@ studies() {
     run 0 "$bin/mra-eval" -m "$golden/families/tinybert.gguf" --files long.txt -n 64 --frame mra2 --budget 1/4,1; says out "^ *64  mra2 *float *1 .* 0.0000"
 
     printf 'a </script><script>alert(1)</script><!-- <b>&amp;</b> \342\200\250 "q" \\ \377 b' >hostile.txt
-    run 0 inspect -f hostile.txt -o h.html; silent out; silent err
+    run 1 inspect -f hostile.txt -o h.html; says err "mra-inspect: not UTF-8 at byte"; lines err 1
+    run 0 inspect -f hostile.txt -o h.html --utf8 replace; silent out; silent err
     expect "the text ends the data" [ "$(grep -o '</script' h.html | wc -l)" = 2 ]; expect "markup of the text" sh -c '! grep -q "alert(1)</\|<!-- <b>" h.html'
     says h.html 'u003c'; says h.html '"frame":"exact"'
     run 0 inspect -f long.txt --attn mra --frame mra2 --budget 1/4 --truncate right -o m.html; says m.html '"frame":"square"'

@@ -192,7 +192,7 @@ class Refusals(ServerTest):
 
     def test_json(self):
         for body, words in ((b"", "the body is empty"), (b"{", "not JSON: no key at byte 2"), (b'{"input": "a"} x', "more than one value"),
-                            (b'{"input": "\xff"}', "not UTF-8"), (b"[1]", "the body must be an object"), (b"null", "must be an object"),
+                            (b'{"input": "\xff"}', "not UTF-8"), (b'{"input": "\\udc00"}', "half a surrogate pair"), (b"[1]", "the body must be an object"), (b"null", "must be an object"),
                             (b'{"input": "a\nb"}', "control character"), (b"[" * 5000, "too many levels")):
             r = self.fails(400, words, "/v1/embeddings", body)
             self.assertEqual(set(r.json["error"]), {"message", "type", "param", "code"})

@@ -1,6 +1,7 @@
 #include "args.h"
 #include "ggml-mra.h"
 #include "output.h"
+#include "utf8-length.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -121,6 +122,12 @@ int args_choice(const struct args * a, const char * names) {
         s = end + 1;
     }
     usage_error(a->program, "%s: '%s' is not one of %s", a->name, a->value, names);
+}
+
+const char * args_text(const struct args * a) {
+    const size_t n = strlen(a->value), at = utf8_end(a->value, n);
+    if (at < n) usage_error(a->program, "%s: the text is not UTF-8 at byte %zu", a->name, at + 1);
+    return a->value;
 }
 
 static double real_at(const struct args * a, const char * s, const char ** end, double lo, double hi) {

@@ -46,6 +46,9 @@ size_t args_bytes(const struct args * a);                      // at least 1; al
 int args_ints(const struct args * a, int64_t lo, int64_t hi, int64_t * list, int max);
 int args_reals(const struct args * a, double lo, double hi, double * list, int max);
 
+// The value, a text: UTF-8
+const char * args_text(const struct args * a);
+
 // The index of the value in "first|second|..."
 int args_choice(const struct args * a, const char * names);
 

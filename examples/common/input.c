@@ -320,6 +320,7 @@ enum input_state input_next(struct input * in, struct record * r, bool wait, str
         record_from_text(r, text, strlen(text));
     }
     if (st != INPUT_RECORD) return st;
+    if (r->status == MRA_OK && !in->o.replace) record_check_text(r);
     r->number = ++in->number;
     in->n_bytes += (int64_t) (r->n_text + r->n_pair);
     return INPUT_RECORD;

@@ -16,6 +16,7 @@ struct record {
     char * id;          // JSON text, NULL: none
     char *text, *pair;  // NUL-terminated; pair NULL: a single text
     size_t n_text, n_pair;
+    bool not_text;          // a JSON string has half a surrogate pair or other bytes than UTF-8
     enum mra_status status; // not MRA_OK: it cannot be used, text is NULL
     char error[256];
 };
@@ -29,6 +30,7 @@ struct input_options {
     const char * column;  // the key or the column of the text; NULL: "text"
     const char * pattern; // of files in folders; NULL: all that are not hidden
     bool no_header;       // CSV
+    bool replace;         // what is not UTF-8 counts as U+FFFD; else the record fails
 };
 
 struct csv_columns {

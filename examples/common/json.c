@@ -220,13 +220,27 @@ bool json_is_integer(struct json_span v) {
     return v.n > sign;
 }
 
-bool json_is_utf8(struct json_span v) {
-    for (size_t i = 0; i < v.n;) {
-        const size_t len = utf8_length((const unsigned char *) v.s + i, v.n - i);
-        if (len == 0) return false;
-        i += len;
+// the code of the escape \uXXXX at s, with that of the low half behind a high one; *s moves to its last character
+static unsigned escaped(const char ** s, const char * end) {
+    const unsigned x = (unsigned) hex4(*s + 2);
+    *s += 5;
+    const char * next = *s + 1;
+    const int low = x >= 0xd800 && x < 0xdc00 && end - next > 5 && next[0] == '\\' && next[1] == 'u' ? hex4(next + 2)
+                                                                                                     : -1;
+    if (low < 0xdc00 || low >= 0xe000) return x;
+    *s += 6;
+    return 0x10000 + ((x - 0xd800) << 10) + ((unsigned) low - 0xdc00);
+}
+static bool is_half(unsigned code) { return code >= 0xd800 && code < 0xe000; }
+
+const char * json_not_text(struct json_span v) {
+    if (utf8_end(v.s, v.n) < v.n) return "is not UTF-8";
+    for (const char *s = v.s, *end = v.s + v.n; s < end; s++) {
+        if (*s != '\\') continue;
+        if (s[1] != 'u') s++;
+        else if (is_half(escaped(&s, end))) return "has half a surrogate pair";
     }
-    return true;
+    return NULL;
 }
 
 long long json_whole(struct json_span v) {
@@ -266,19 +280,13 @@ char * json_unquote(struct json_span v, size_t * len) {
             continue;
         }
         static const char from[] = "bfnrt", is[] = "\b\f\n\r\t";
-        const char * at = strchr(from, *++s);
-        if (*s != 'u') {
+        if (s[1] != 'u') {
+            const char * at = strchr(from, *++s);
             *to++ = at ? is[at - from] : *s;
             continue;
         }
-        unsigned x = (unsigned) hex4(s + 1);
-        s += 4;
-        const int low = x >= 0xd800 && x < 0xdc00 && end - s > 6 && s[1] == '\\' && s[2] == 'u' ? hex4(s + 3) : -1;
-        if (low >= 0xdc00 && low < 0xe000) {
-            x = 0x10000 + ((x - 0xd800) << 10) + ((unsigned) low - 0xdc00);
-            s += 6;
-        } else if (x >= 0xd800 && x < 0xe000) x = 0xfffd;
-        to = put_utf8(to, x); // never longer than the escape
+        const unsigned code = escaped(&s, end);
+        to = put_utf8(to, is_half(code) ? 0xfffd : code); // never longer than the escape
     }
     *to = 0;
     *len = (size_t) (to - out);

@@ -26,8 +26,8 @@ bool json_next(struct json_span v, size_t * at, struct json_span * key, struct j
 
 bool json_is_string(struct json_span v);
 bool json_is_integer(struct json_span v);
-// Whether all of its bytes are well-formed UTF-8, so that it can be copied into JSON as it is.
-bool json_is_utf8(struct json_span v);
+// Whether all of it is text: NULL, or what is not ("is not UTF-8", "has half a surrogate pair").
+const char * json_not_text(struct json_span v);
 
 // The string a span stands for, NUL-terminated and owned by the caller; lone surrogates become U+FFFD. NULL: no memory.
 char * json_unquote(struct json_span v, size_t * len);

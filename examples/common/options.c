@@ -10,6 +10,7 @@ enum {
     OPT_INPUT = 1000,
     OPT_COLUMN,
     OPT_NO_HEADER,
+    OPT_UTF8,
     OPT_FILES,
     OPT_PATTERN,
     OPT_RESUME,
@@ -44,6 +45,9 @@ const struct arg_opt common_options[] = {
     { OPT_COLUMN, "column", "NAME",
         "CSV: name or number (from 1) of the text's column; JSON: its key\n(default text)" },
     { OPT_NO_HEADER, "no-header", NULL, "CSV: the first row is a record, too" },
+    { OPT_UTF8, "utf8", "HOW",
+        "bytes that are not UTF-8: error (default) fails the record; replace takes the\nreplacement character "
+        "U+FFFD for them" },
     { OPT_FILES, "files", NULL,
         "the arguments are files and folders: each file, also in folders of\nfolders, is one record, its path the id" },
     { OPT_PATTERN, "pattern", "GLOB", "with --files: of folders only files such as '*.txt'" },
@@ -182,10 +186,11 @@ bool options_take(struct options * o, const struct args * a, int id) {
         case OPT_INPUT: o->input.kind = (enum input_kind) args_choice(a, "auto|text|jsonl|json|csv|tsv"); break;
         case OPT_COLUMN: o->input.column = a->value; break;
         case OPT_NO_HEADER: o->input.no_header = true; break;
+        case OPT_UTF8: o->input.replace = args_choice(a, "error|replace") == 1; break;
         case OPT_FILES: o->whole_files = true; break;
         case OPT_PATTERN: o->input.pattern = a->value; break;
         case OPT_RESUME: o->resume = a->value; break;
-        case OPT_PREFIX: o->prefix = a->value; break;
+        case OPT_PREFIX: o->prefix = args_text(a); break;
         case OPT_PROMPT: o->prompt = a->value; break;
         case OPT_JSON: o->json = true; break;
         case OPT_TRUNCATE: o->truncate = (enum truncate) args_choice(a, "error|right|chunk"); break;

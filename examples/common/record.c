@@ -2,6 +2,7 @@
 #include "record.h"
 #include "csv.h"
 #include "json.h"
+#include "utf8-length.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,22 @@ void record_free(struct record * r) {
 void record_fail(struct record * r, enum mra_status st, const char * why) {
     r->status = st;
     snprintf(r->error, sizeof(r->error), "%s", why);
+}
+
+void record_check_text(struct record * r) {
+    static const char hint[] = "--utf8 replace takes U+FFFD for it";
+    char why[128];
+    const size_t at = utf8_end(r->text, r->n_text), at_pair = r->pair ? utf8_end(r->pair, r->n_pair) : 0;
+    if (at < r->n_text) snprintf(why, sizeof(why), "not UTF-8 at byte %zu; %s", at + 1, hint);
+    else if (at_pair < r->n_pair)
+        snprintf(why, sizeof(why), "the second text is not UTF-8 at byte %zu; %s", at_pair + 1, hint);
+    else if (r->not_text) snprintf(why, sizeof(why), "half a surrogate pair; %s", hint);
+    else return;
+    record_fail(r, MRA_ERR_FORMAT, why);
+    free(r->text);
+    free(r->pair);
+    r->text = r->pair = NULL;
+    r->n_text = r->n_pair = 0;
 }
 
 static char * copy(const char * s, size_t n) {
@@ -53,8 +70,10 @@ void record_from_json(struct record * r, const char * value, size_t n, const cha
         record_fail(r, MRA_ERR_FORMAT, "\"id\" is neither a string nor a whole number");
         return;
     }
-    if (has_id && !json_is_utf8(v[0])) { // it is written as it came
-        record_fail(r, MRA_ERR_FORMAT, "\"id\" is not UTF-8");
+    const char * not_text = has_id ? json_not_text(v[0]) : NULL;
+    if (not_text) { // it is written as it came
+        snprintf(why, sizeof(why), "\"id\" %s", not_text);
+        record_fail(r, MRA_ERR_FORMAT, why);
         return;
     }
     if (has_id) r->id = copy(v[0].s, v[0].n);
@@ -67,6 +86,7 @@ void record_from_json(struct record * r, const char * value, size_t n, const cha
         record_fail(r, MRA_ERR_FORMAT, "\"text_pair\" is not a string");
         return;
     }
+    r->not_text = json_not_text(v[1]) || (has_pair && json_not_text(v[2]));
     r->text = json_unquote(v[1], &r->n_text);
     if (has_pair) r->pair = json_unquote(v[2], &r->n_pair);
     if (!r->text || (has_pair && !r->pair) || (has_id && !r->id)) record_fail(r, MRA_ERR_MEMORY, "out of memory");
@@ -83,8 +103,25 @@ void record_from_element(struct record * r, const char * value, size_t n, const 
         record_fail(r, MRA_ERR_FORMAT, err.msg);
         return;
     }
-    r->text = json_unquote((struct json_span) { value, n }, &r->n_text);
+    const struct json_span all = { value, n };
+    r->not_text = json_not_text(all);
+    r->text = json_unquote(all, &r->n_text);
     if (!r->text) record_fail(r, MRA_ERR_MEMORY, "out of memory");
+}
+
+static void from_fields(struct record * r, const struct csv_row * c, const struct csv_columns * columns) {
+    const int id = columns->id, pair = columns->pair;
+    if (id >= 0 && utf8_end(c->fields[id], c->sizes[id]) < c->sizes[id]) {
+        record_fail(r, MRA_ERR_FORMAT, "the id is not UTF-8");
+        return;
+    }
+    if (id >= 0) r->id = json_quote(c->fields[id], c->sizes[id]);
+    record_from_text(r, c->fields[columns->text], c->sizes[columns->text]);
+    if (pair >= 0) {
+        r->pair = copy(c->fields[pair], c->sizes[pair]);
+        r->n_pair = c->sizes[pair];
+    }
+    if ((id >= 0 && !r->id) || (pair >= 0 && !r->pair)) record_fail(r, MRA_ERR_MEMORY, "out of memory");
 }
 
 void record_from_row(
@@ -95,19 +132,11 @@ void record_from_row(
         record_fail(r, err.code, err.msg);
         return;
     }
-    if (c.n != columns->n) {
+    if (c.n == columns->n) from_fields(r, &c, columns);
+    else {
         char why[128];
         snprintf(why, sizeof(why), "%d fields, the first row has %d", c.n, columns->n);
         record_fail(r, MRA_ERR_FORMAT, why);
-    } else {
-        const int id = columns->id, pair = columns->pair;
-        if (id >= 0) r->id = json_quote(c.fields[id], c.sizes[id]);
-        record_from_text(r, c.fields[columns->text], c.sizes[columns->text]);
-        if (pair >= 0) {
-            r->pair = copy(c.fields[pair], c.sizes[pair]);
-            r->n_pair = c.sizes[pair];
-        }
-        if ((id >= 0 && !r->id) || (pair >= 0 && !r->pair)) record_fail(r, MRA_ERR_MEMORY, "out of memory");
     }
     csv_free(&c);
 }

@@ -4,6 +4,8 @@
 #include "input.h"
 
 void record_fail(struct record * r, enum mra_status st, const char * why);
+// fails where a text is not UTF-8
+void record_check_text(struct record * r);
 void record_from_text(struct record * r, const char * text, size_t n);
 // {"id", column (NULL: "text"), "text_pair"}
 void record_from_json(struct record * r, const char * value, size_t n, const char * column);

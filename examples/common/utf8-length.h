@@ -1,4 +1,4 @@
-// Which bytes may stand in JSON.
+// Which bytes are UTF-8.
 #pragma once
 
 #include <stddef.h>
@@ -18,4 +18,14 @@ static inline size_t utf8_length(const unsigned char * s, size_t n) {
         (a == 0xf4 && s[1] >= 0x90))
         return 0;
     return len;
+}
+
+// where the first byte of s[0 .. n) is that is not part of well-formed UTF-8; n: all of it is
+static inline size_t utf8_end(const char * s, size_t n) {
+    size_t i = 0;
+    for (size_t len; i < n; i += len) {
+        len = utf8_length((const unsigned char *) s + i, n - i);
+        if (len == 0) break;
+    }
+    return i;
 }

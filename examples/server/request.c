@@ -45,7 +45,8 @@ bool request_fields(struct call * c, struct field * fields, int n) {
     }
     if (all.n == 0) return call_fail(c, 400, NULL, "the body is empty; it must be a JSON object");
     if (json_check(all.s, all.n, &err) != MRA_OK) return call_fail(c, 400, NULL, "the body is %s", err.msg);
-    if (!json_is_utf8(all)) return call_fail(c, 400, NULL, "the body is not UTF-8");
+    const char * not_text = json_not_text(all);
+    if (not_text) return call_fail(c, 400, NULL, "the body %s", not_text);
     return request_object(c, "the body", all, fields, n);
 }
 

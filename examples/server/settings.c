@@ -48,8 +48,8 @@ static const struct arg_opt own[] = {
 enum { N_OWN = sizeof(own) / sizeof(own[0]), MAX_SHARED = 64 };
 
 // options of the other programs that mean nothing here
-static const char * const not_here[] = { "model", "file", "input", "column", "no-header", "files", "pattern", "output",
-    "resume", "json", "verbose", "verify", "dry-run" };
+static const char * const not_here[] = { "model", "file", "input", "column", "no-header", "utf8", "files", "pattern",
+    "output", "resume", "json", "verbose", "verify", "dry-run" };
 
 static const char notes[] =
     "routes:\n"
