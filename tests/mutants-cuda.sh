@@ -14,19 +14,25 @@ fi
 
 places() { for f in $1; do echo "$work/cuda"/$f; done; }
 build_test() { cmake --build "$build" -j 2 --target "test-cuda-mutant-$1"; }
-run_test() { # ops, attn or query-order; stops at the first failure
+run_test() { # ops, attn, query-order or span-pool; stops at the first failure
     case $1 in
         ops) set -- ops 200 ;;
         attn) set -- attn 0 17000 ;;
+        span-pool) set -- span-pool ;;
         *) set -- query-order "$src/tests/golden/attn" ;;
     esac
-    MRA_FAIL_FAST=1 timeout -k 10 600 "$build/bin/test-cuda-mutant-$1" $2 ${3:-} && return 0
+    MRA_FAIL_FAST=1 timeout -k 10 600 "$build/bin/test-cuda-mutant-$1" ${2:-} ${3:-} && return 0
     why=$(grep -m 1 '^cuda-host:' "$log" || grep -m 1 '^FAIL' "$log" || echo "the program died")
     why=$(echo "$why" | sed 's/^FAIL [^ ]* //; s/^cuda-host: /the checker: /')
     return 1
 }
 
 seeded_bugs <<'LIST'
+span-pool short|span-pool.cu|part[threadIdx.x] = acc;|part[threadIdx.x] = acc; if (0)
+span-pool  |span-pool.cu|for (int i = 1; i < LANES; i++)|for (int i = 2; i < LANES; i++)
+span-pool  |span-pool.cu|if (c < a.d) {|{
+span-pool  |span-pool.cu|return a != a \!\! a >= b ? a : b;|return a >= b ? a : b;
+span-pool  |span-pool.cu|mra_span_scale(a.kind, span.n)|mra_span_scale(0, span.n)
 ops short  |pool.cu|part[threadIdx.x] = acc;|part[threadIdx.x] = acc; if (0)
 ops        |pool.cu|for (int i = 1; i < n_team; i++)|for (int i = 2; i < n_team; i++)
 ops short  |pool.cu|blockIdx.x*a.d + c;|blockIdx.x*a.d + c + 4;

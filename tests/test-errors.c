@@ -150,6 +150,15 @@ static void test_ops(void) {
     REJECT("block 999", ggml_mra_pool(g.ctx, q, NULL, 999, MRA_POOL_MEAN, true, &err));
     REJECT("pooling 5", ggml_mra_pool(g.ctx, q, NULL, 32, 5, true, &err));
     REJECT("x is i32", ggml_mra_pool(g.ctx, list, NULL, 32, MRA_POOL_MEAN, true, &err));
+    struct ggml_tensor * spans = t4(GGML_TYPE_I32, 2, 3, 1, 1);
+    REJECT("x or the spans are NULL", ggml_mra_span_pool(g.ctx, NULL, spans, MRA_SPAN_MEAN, &err));
+    REJECT("x or the spans are NULL", ggml_mra_span_pool(g.ctx, f4(64, 3, 1, 1), NULL, MRA_SPAN_MEAN, &err));
+    REJECT("pooling 7", ggml_mra_span_pool(g.ctx, f4(64, 3, 1, 1), spans, (enum mra_span_pool) 7, &err));
+    REJECT("x must be f32 [d, n]", ggml_mra_span_pool(g.ctx, q, spans, MRA_SPAN_MEAN, &err));
+    REJECT("x is i32", ggml_mra_span_pool(g.ctx, list, spans, MRA_SPAN_MEAN, &err));
+    REJECT("spans must be", ggml_mra_span_pool(g.ctx, f4(64, 3, 1, 1), f4(2, 3, 1, 1), MRA_SPAN_MEAN, &err));
+    REJECT("spans must be", ggml_mra_span_pool(g.ctx, f4(64, 3, 1, 1), list, MRA_SPAN_MEAN, &err));
+    REJECT("context is NULL", ggml_mra_span_pool(NULL, f4(64, 3, 1, 1), spans, MRA_SPAN_MEAN, &err));
     REJECT("q has shape", ggml_mra_block_score(g.ctx, f4(64, 4, 2, 1), q, NULL, NULL, NULL, l, 1, &err));
     REJECT("k has shape", ggml_mra_block_score(g.ctx, q, f4(32, 3, 2, 1), NULL, NULL, NULL, l, 1, &err));
     REJECT("scale", ggml_mra_block_score(g.ctx, q, q, NULL, NULL, NULL, l, NAN, &err));

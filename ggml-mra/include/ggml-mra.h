@@ -168,6 +168,13 @@ enum mra_pool { MRA_POOL_MEAN, MRA_POOL_MIN, MRA_POOL_MAX };
 struct ggml_tensor * ggml_mra_pool(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * lengths,
     int block, enum mra_pool pool, bool keys, struct mra_error * err);
 
+// x F32 [d, n], spans I32 [2, n_span]: {first row, number of rows} of each -> F32 [d, n_span]: mean, sum over
+// sqrt(number) or maximum of its rows, summed in double; 0 where a span has none. Rows behind the last one do not
+// count. NaN in a row gives NaN in its channel. Memory: the result.
+enum mra_span_pool { MRA_SPAN_MEAN, MRA_SPAN_MEAN_SQRT, MRA_SPAN_MAX };
+struct ggml_tensor * ggml_mra_span_pool(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * spans,
+    enum mra_span_pool pool, struct mra_error * err);
+
 // A level: cells of h queries x g keys. What each op needs to know of the level it works on.
 struct mra_level {
     int64_t n_q, n_k;       // tokens

@@ -15,6 +15,7 @@
     ROW(BLOCK_SPARSE_ATTN, block_sparse_attn, "block-sparse-attn") \
     ROW(ATTN, attn, "attn") \
     ROW(QUERY_ORDER, query_order, "query-order") \
+    ROW(SPAN_POOL, span_pool, "span-pool") \
     ROW(SCRATCH, scratch, "scratch") \
     ROW(LINEAR, linear, "linear") \
     ROW(NORM, norm, "norm") \
@@ -56,6 +57,10 @@ enum mra_flag {
 struct mra_pool_node {
     int32_t block; // rows per block
     int32_t kind;  // enum mra_pool of ggml-mra.h
+};
+
+struct mra_span_pool_node {
+    uint8_t kind; // enum mra_span_kind
 };
 
 struct mra_block_score_node {
@@ -178,6 +183,7 @@ struct mra_node {
         struct mra_window_attn_node window_attn;
         struct mra_attn_error_node attn_error;
         struct mra_attn_levels_node attn_levels;
+        struct mra_span_pool_node span_pool;
     } u;
 };
 #define MRA_MAGIC 0x3141524dU // "MRA1"
@@ -245,6 +251,24 @@ MRA_INLINE struct mra_order_layout mra_order_layout_of(
 #undef MRA_TAKE
     l.words = at;
     return l;
+}
+
+enum mra_span_kind { MRA_SPAN_KIND_MEAN, MRA_SPAN_KIND_MEAN_SQRT, MRA_SPAN_KIND_MAX };
+
+// rows of a span {first, n}, cut to the n_rows there are
+struct mra_span_rows {
+    int64_t first, n;
+};
+MRA_INLINE struct mra_span_rows mra_span_rows_of(const int32_t * span, int64_t n_rows) {
+    struct mra_span_rows r = { span[0], span[1] };
+    if (r.first < 0 || r.first >= n_rows || r.n < 0) r.first = r.n = 0;
+    if (r.n > n_rows - r.first) r.n = n_rows - r.first;
+    return r;
+}
+// what the sum over n rows, or their maximum, is multiplied by
+MRA_INLINE double mra_span_scale(int kind, int64_t n) {
+    return kind == MRA_SPAN_KIND_MAX || n < 1 ? 1.0
+                                              : 1.0 / (kind == MRA_SPAN_KIND_MEAN ? (double) n : sqrt((double) n));
 }
 
 // how many cells a topk_blocks node takes of a sequence: of each row of cells, or of the head

@@ -119,9 +119,13 @@ int LLVMFuzzerTestOneInput(const uint8_t * data, size_t size) {
     c = (struct choices) { data, size };
     err = (struct mra_error) { 0 };
     ctx = graph_context();
-    const int which = take(&c) % 13;
+    const int which = take(&c) % 14;
     struct ggml_tensor * out;
-    if (which == 12) {
+    if (which == 13) {
+        const int d = 1 + take(&c), n = 1 + take(&c), n_span = 1 + take(&c) % 4;
+        out = ggml_mra_span_pool(ctx, tensor(GGML_TYPE_F32, d, n, 1, 1), tensor(GGML_TYPE_I32, 2, n_span, 1, 1),
+            (enum mra_span_pool) size_or_any(take(&c) % 3), &err);
+    } else if (which == 12) {
         const int d = 1 + take(&c), n = 1 + take(&c);
         out = ggml_mra_pool(ctx, tensor(take(&c) & 1 ? GGML_TYPE_F32 : GGML_TYPE_F16, d, n, 1, 1),
             maybe(GGML_TYPE_I32, 1, 1, 1, 1), take_int(&c), (enum mra_pool) size_or_any(take(&c) % 3), take(&c) & 1,

@@ -39,6 +39,7 @@ MRA_CUDA_KIND(pack);
 MRA_CUDA_KIND(block_sparse_attn);
 MRA_CUDA_KIND(attn);
 MRA_CUDA_KIND(query_order);
+MRA_CUDA_KIND(span_pool);
 #undef MRA_CUDA_KIND
 
 #ifdef __cplusplus

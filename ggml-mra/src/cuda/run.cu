@@ -16,15 +16,17 @@ static const struct {
     { mra_cuda_supports_block_sparse_attn, mra_cuda_block_sparse_attn },
     { mra_cuda_supports_attn, mra_cuda_attn },
     { mra_cuda_supports_query_order, mra_cuda_query_order },
+    { mra_cuda_supports_span_pool, mra_cuda_span_pool },
 };
 static_assert(MRA_KIND_POOL == 1 && MRA_KIND_BLOCK_SCORE == 2 && MRA_KIND_TOPK_BLOCKS == 3 &&
         MRA_KIND_COARSE_STATE == 4 && MRA_KIND_PACK == 5 && MRA_KIND_BLOCK_SPARSE_ATTN == 6 && MRA_KIND_ATTN == 7 &&
-        MRA_KIND_QUERY_ORDER == 8 && sizeof(kinds) / sizeof(kinds[0]) == MRA_KIND_QUERY_ORDER + 1,
+        MRA_KIND_QUERY_ORDER == 8 && MRA_KIND_SPAN_POOL == 9 &&
+        sizeof(kinds) / sizeof(kinds[0]) == MRA_KIND_SPAN_POOL + 1,
     "kinds[] follows enum mra_kind");
 
 bool mra_cuda_supports(
     const struct mra_node * p, const struct mra_tensor * dst, const struct mra_tensor * src, int n_src) {
-    return p->magic == MRA_MAGIC && p->kind <= MRA_KIND_QUERY_ORDER && kinds[p->kind].supports &&
+    return p->magic == MRA_MAGIC && p->kind <= MRA_KIND_SPAN_POOL && kinds[p->kind].supports &&
         kinds[p->kind].supports(p, dst, src, n_src);
 }
 
