@@ -11,6 +11,7 @@
 enum { N_DEVICES = 2 };
 
 struct fake_options fake;
+struct fake_counts fake_counts;
 
 static int n_graphs;
 
@@ -21,9 +22,39 @@ static struct fake {
 } fakes[N_DEVICES];
 static struct ggml_backend_reg reg;
 
+// ---- counts ----
+
+static void count_to(size_t n) {
+    fake_counts.to += n;
+    fake_counts.n_to++;
+    if (fake_counts.graphs + fake_counts.exec_graphs > 0) fake_counts.to_late += n;
+}
+static void count_from(size_t n) {
+    fake_counts.from += n;
+    fake_counts.n_from++;
+    fake_counts.pending += n;
+}
+void fake_count_work(const struct ggml_tensor * t) {
+    fake_counts.from_soon += fake_counts.pending;
+    fake_counts.pending = 0;
+    const char * bytes = (const char *) t->op_params; // of ours, behind what ggml_custom has there
+    const size_t skip = t->op == GGML_OP_CUSTOM ? 24 : 0;
+    for (size_t i = skip; i < sizeof(t->op_params); i++)
+        fake_counts.params = (fake_counts.params ^ (uint8_t) bytes[i]) * 1099511628211u;
+}
+
 // ---- memory: ordinary, but ggml does not know ----
 
-static void buffer_free(ggml_backend_buffer_t b) { free(b->context); }
+static size_t n_allocated;
+
+static size_t memory_left(void) {
+    const size_t taken = n_allocated + fake.taken;
+    return !fake.memory ? (size_t) 1 << 30 : taken < fake.memory ? fake.memory - taken : 0;
+}
+static void buffer_free(ggml_backend_buffer_t b) {
+    n_allocated -= b->size;
+    free(b->context);
+}
 static void * buffer_base(ggml_backend_buffer_t b) { return b->context; }
 static void buffer_fill(ggml_backend_buffer_t b, struct ggml_tensor * t, uint8_t v, size_t at, size_t n) {
     (void) b;
@@ -31,10 +62,12 @@ static void buffer_fill(ggml_backend_buffer_t b, struct ggml_tensor * t, uint8_t
 }
 static void buffer_set(ggml_backend_buffer_t b, struct ggml_tensor * t, const void * p, size_t at, size_t n) {
     (void) b;
+    count_to(n);
     memcpy((char *) t->data + at, p, n);
 }
 static void buffer_get(ggml_backend_buffer_t b, const struct ggml_tensor * t, void * p, size_t at, size_t n) {
     (void) b;
+    count_from(n);
     memcpy(p, (const char *) t->data + at, n);
 }
 static void buffer_clear(ggml_backend_buffer_t b, uint8_t v) { memset(b->context, v, b->size); }
@@ -54,8 +87,9 @@ static ggml_backend_buffer_t buft_alloc(ggml_backend_buffer_type_t t, size_t n) 
         .get_tensor = buffer_get,
         .clear = buffer_clear,
     };
-    void * p = aligned_alloc(64, (n + 127) / 64 * 64);
+    void * p = fake.memory && n > memory_left() ? NULL : aligned_alloc(64, (n + 127) / 64 * 64);
     if (p) memset(p, 0xff, n);
+    if (p) n_allocated += n;
     return p ? ggml_backend_buffer_init(t, iface, p, n) : NULL;
 }
 
@@ -128,16 +162,27 @@ static void backend_free(ggml_backend_t b) {
 }
 static enum ggml_status backend_compute(ggml_backend_t b, struct ggml_cgraph * g) {
     n_graphs++;
+    fake_counts.graphs++;
+    for (int i = 0; i < ggml_graph_n_nodes(g); i++) {
+        const struct ggml_tensor * t = ggml_graph_node(g, i);
+        if (t->op == GGML_OP_NONE || t->op == GGML_OP_VIEW || t->op == GGML_OP_RESHAPE || t->op == GGML_OP_PERMUTE ||
+            t->op == GGML_OP_TRANSPOSE || ggml_is_empty(t))
+            continue;
+        fake_counts.ops[t->op]++;
+        fake_count_work(t);
+    }
     fake_queue_push(QUEUE(b), run_graph, copy_graph(((struct stream *) b->context)->cpu, g));
     return GGML_STATUS_SUCCESS;
 }
 static void backend_set(ggml_backend_t b, struct ggml_tensor * t, const void * p, size_t at, size_t n) {
     struct copy_job * c = malloc(sizeof(*c));
+    count_to(n);
     *c = (struct copy_job) { (char *) t->data + at, memcpy(malloc(n + 1), p, n), n, true };
     fake_queue_push(QUEUE(b), run_copy, c);
 }
 static void backend_get(ggml_backend_t b, const struct ggml_tensor * t, void * p, size_t at, size_t n) {
     struct copy_job * c = malloc(sizeof(*c));
+    count_from(n);
     *c = (struct copy_job) { p, (char *) t->data + at, n, false };
     fake_queue_push(QUEUE(b), run_copy, c);
 }
@@ -154,7 +199,8 @@ static void backend_wait(ggml_backend_t b, ggml_backend_event_t e) {
 static const char * dev_name(ggml_backend_dev_t d) { return ((struct fake *) d->context)->name; }
 static void dev_memory(ggml_backend_dev_t d, size_t * free_n, size_t * all) {
     (void) d;
-    *free_n = *all = (size_t) 1 << 30;
+    *free_n = memory_left();
+    *all = fake.memory ? fake.memory : (size_t) 1 << 30;
 }
 static enum ggml_backend_dev_type dev_type(ggml_backend_dev_t d) {
     (void) d;
@@ -164,6 +210,7 @@ static ggml_backend_buffer_type_t dev_buft(ggml_backend_dev_t d) { return &((str
 static bool dev_has_buft(ggml_backend_dev_t d, ggml_backend_buffer_type_t t) { return t->device == d; }
 static bool dev_has_op(ggml_backend_dev_t d, const struct ggml_tensor * t) {
     (void) d;
+    if (t->op == GGML_OP_GET_ROWS && fake.rows_of && (int) t->src[0]->type == fake.rows_of) return false;
     return t->op != GGML_OP_CUSTOM && t->op != GGML_OP_MAP_CUSTOM1;
 }
 static void dev_props(ggml_backend_dev_t d, struct ggml_backend_dev_props * p) {
@@ -259,5 +306,6 @@ void fake_device_register(void) {
     ggml_backend_register(&reg);
 }
 
+size_t fake_device_allocated(void) { return n_allocated; }
 int fake_device_graphs(void) { return n_graphs; }
 ggml_backend_buffer_type_t fake_device_split_buft(int i) { return &fakes[i].split; }

@@ -15,10 +15,28 @@ struct fake_options {
     // how the executor runs a node; NULL: the CPU kernels, one thread. != 0: failed
     int (*run)(const struct ggml_tensor * t);
     bool (*supports)(const struct ggml_tensor * t); // NULL: all
+    int rows_of;                                    // type of ggml whose rows the devices cannot gather; 0: none
+    size_t memory;                                  // of all devices, in bytes; 0: 1 GB, which is not enforced
+    size_t taken;                                   // of it, by others
 };
 extern struct fake_options fake; // read when a backend is made
 
+// What a pass does on the devices, since it was last set to 0.
+struct fake_counts {
+    int ops[GGML_OP_COUNT];    // nodes of ggml's, by operator; views do nothing and are not counted
+    int kinds[256];            // of ours, by kind
+    int graphs, exec_graphs;   // splits of the devices, of their companions
+    size_t to, from;           // bytes that crossed the bus
+    int n_to, n_from;          // in so many transfers
+    size_t to_late, from_soon; // of these, to a device that had begun to work, and from one that went on to work
+    size_t pending;            // from a device, since it last worked
+    uint64_t params;           // of all nodes, hashed: what the host decided
+};
+extern struct fake_counts fake_counts;
+void fake_count_work(const struct ggml_tensor * t); // a node is computed
+
 void fake_device_register(void);
+size_t fake_device_allocated(void);                       // bytes of memory of all devices
 int fake_device_graphs(void);                             // graphs that were given to the devices so far
 int fake_exec_nodes(void);                                // nodes that were given to the executor so far
 ggml_backend_buffer_type_t fake_device_split_buft(int i); // memory of device i that its companion must not touch

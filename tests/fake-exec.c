@@ -38,6 +38,8 @@ static void run_node(void * job) {
 static enum mra_status exec_run(void * x, const struct ggml_tensor * t, struct mra_error * err) {
     if (mra_pack_is_foreign(t)) return mra_fail(err, MRA_ERR_BACKEND, "a pack that another device has made");
     n_nodes++;
+    fake_counts.kinds[mra_node_get(t).kind]++;
+    fake_count_work(t);
     struct node_job * j = malloc(sizeof(*j));
     j->t = *t;
     for (int i = 0; i < GGML_MAX_SRC; i++)
@@ -51,6 +53,7 @@ static enum mra_status exec_run(void * x, const struct ggml_tensor * t, struct m
 
 static enum mra_status exec_fork(void * x, void * event, struct mra_error * err) {
     (void) err;
+    fake_counts.exec_graphs++;
     if (event) fake_queue_wait(x, *(struct fake_event *) event);
     return MRA_OK;
 }

@@ -208,6 +208,10 @@ test-attn-levels|op-attn-levels.c|place_of(a, i) / H|i / H
 test-attn-levels|op-attn-levels.c|l + 1 < n_list ? l + 1 : MRA_LEVEL_EXACT|MRA_LEVEL_EXACT
 test-attn-levels|op-attn-levels.c|a->sorted.all_keys[x]|0
 test-attn-levels|op-attn-levels.c|mra_named_key(c->block_score[y], mra_columns_named(a, x, y))|c->block_score[y]
+test-span-pool|op-span-pool.c|return isnan(a) \!\! a >= b ? a : b;|return a >= b ? a : b;
+test-span-pool|op-span-pool.c|(int) (d - c < STRIP ? d - c : STRIP)|STRIP
+test-span-pool|node-params.h|if (r.n > n_rows - r.first) r.n = n_rows - r.first;|
+test-span-pool|op-span-pool.c|double sum[STRIP];|float sum[STRIP];
 test-attn-error|op-attn-error.c|sums[MRA_ATTN_ERROR_R] += r;|sums[MRA_ATTN_ERROR_R] += e;
 test-head-plan|encoder/attention.c|if (e.high <= p->max_error|if (e.low / 4 <= p->max_error
 test-head-plan|encoder/head-plan.c|if (gguf_get_val_u64(f->gguf, id) != m->plan_model)|if (0)
@@ -292,10 +296,12 @@ test-encoder-attention|encoder/*.c|p->attn.budget == MRA_AUTO_BUDGET;|true;
 test-encoder|encoder/*.c|exact.scale     = own.scale;|exact.scale     = 0;
 test-encoder|encoder/*.c|return attn->counts[0] >= n_blocks * n_blocks;|return attn->counts[0] >= n_blocks;
 test-encoder|encoder/*.c|j->ctx->out + j->first_row[j->order[i]] * j->n_cols|j->ctx->out + j->first_row[i] * j->n_cols
-test-encoder|encoder/*.c|? n - 1 : p->starts[i - p->a];|? n - 2 : p->starts[i - p->a];
-test-encoder|encoder/*.c|p->row_to[s->n_rows++] = i;|p->row_to[s->n_rows] = s->n_rows; s->n_rows++;
+test-encoder|encoder/*.c|j->pooling == MRA_POOLING_LAST ? first + n - 1 : first|j->pooling == MRA_POOLING_LAST ? first + n - 2 : first
+test-encoder|encoder/*.c|p->row_to[p->shape.n_rows++] = to;|p->row_to[p->shape.n_rows] = p->shape.n_rows; p->shape.n_rows++;
 test-encoder|encoder/*.c|if (st == MRA_OK) st = fetch(j, &p, err);|if (st == MRA_OK && a == 0) st = fetch(j, &p, err);
-test-encoder|encoder/*.c|1.0 / sqrt((double) n)|1.0
+test-encoder|encoder/pass.c|p->row_to[p->shape.n_spans++] = to;|p->row_to[p->shape.n_spans] = p->shape.n_spans; p->shape.n_spans++;
+test-encoder|encoder/pass.c|span[0] = pooling == MRA_POOLING_LAST ? first + n - 1 : first;|span[0] = first;
+test-encoder|encoder/pass.c|j->pooling == MRA_POOLING_MEAN_SQRT ? MRA_SPAN_MEAN_SQRT : MRA_SPAN_MEAN|MRA_SPAN_MEAN
 test-encoder|encoder/*.c|(float) (1/sqrt(s)) : 0;|(float) (1/s) : 0;
 test-encoder|encoder/*.c|if (s->n > m->info.n_ctx)|if (0)
 test-encoder|encoder/*.c|if (type < 0 \!\! type >= n_types)|if (0)
@@ -357,6 +363,21 @@ test-encoder-text|encoder/*.c|if (id < 0) id = find_token(v, bert|if (id < -1) i
 test-encoder-device|encoder/*.c|ctx->companion = ggml_backend_mra_init(backend, &ctx->no_companion);|(void) backend;
 test-encoder-device|encoder/*.c|for (int i = ctx->n_backends - 1; i >= 0; i--) ggml_backend_free|for (int i = 0; i < ctx->n_backends; i++) ggml_backend_free
 test-encoder-device|encoder/*.c|if (!in_place) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
+test-encoder-device|encoder/model.c|stay[i] = yes ? NULL : *of[i];|stay[i] = NULL;
+test-encoder-device|encoder/model.c|if (stay[i] == m->mlm_out.w) *of[i] = ggml_dup_tensor|if (0) *of[i] = ggml_dup_tensor
+test-encoder-device|encoder/model.c|if (*of[i] != stay[i]) ggml_backend_tensor_set|if (0) ggml_backend_tensor_set
+test-encoder-device|encoder/pass.c|if (inputs[i]) ggml_backend_sched_set_tensor_backend|if (0) ggml_backend_sched_set_tensor_backend
+test-encoder-device|encoder/pass.c|on_host(m->token_embd) ? NULL : g->ids|g->ids
+test-encoder-device|encoder/pass.c|p->padded[at + t] = t < n ? first + t : first;|p->padded[at + t] = first;
+test-encoder-device|encoder/pass.c|p->unpadded[first + t] = at + t;|p->unpadded[first + t] = first + t;
+test-encoder-device|encoder/pass.c|n = p->lengths[i] = s->starts[i + 1] - first,|n = s->starts[i + 1] - first + 0 * (p->lengths[i] = s->max_len),
+test-encoder-device|encoder/pass.c|&& ctx->params.n_error_rows == 0;|;
+test-encoder-device|encoder/pass.c|st != MRA_ERR_MEMORY \!\! ctx->n_backends == 1|1
+test-encoder-device|encoder/pass.c|ctx->rows + i * j->n_cols|ctx->rows + i * j->n_dims
+test-encoder-device|encoder/pass.c|n > 1 && j->ctx->n_backends > 1|n > 1 && 0
+test-encoder-device|encoder/context.c|const size_t n = all / 8 /|const size_t n = all /
+test-encoder-device|encoder/encoder.c|if (pads && n * (b - a + 1) > most_tokens) break;|
+test-encoder-device|encoder/graph-attention.c|s->max_len * x[c]->nb[1], h[c].at|s->max_len * x[c]->nb[1], 0 * h[c].at
 test-int8   |cpu/int8-query.inc|sum * -KEY_BIAS|sum * (1 - KEY_BIAS)
 test-int8   |cpu/int8-query.inc|<= limit) << i|<= limit * 1e30f) << i
 test-int8   |cpu/int8-query.inc|v_set1(state[a->dv]) - (dot[0] + v_set1(same)) * v_set1(a->scale)|v_set1(state[a->dv])

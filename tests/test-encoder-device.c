@@ -1,5 +1,6 @@
 // The encoder on a device of its own memory: weights copied there, attention on the CPU or by the companion backend,
 // chunks in place across all of them. Bit for bit what the CPU gives.
+#include "device-counts.h"
 #include "encoder-golden.h"
 #include "fake-device.h"
 
@@ -11,8 +12,8 @@ static void check_device(const struct encoded * e, const char * asked) {
 }
 
 int main(int argc, char ** argv) {
-    if (argc != 2) {
-        fprintf(stderr, "usage: %s golden/models\n", argv[0]);
+    if (argc != 2 && argc != 3) {
+        fprintf(stderr, "usage: %s golden/models [names]\n", argv[0]);
         return 2;
     }
     fake_device_register();
@@ -33,6 +34,7 @@ int main(int argc, char ** argv) {
                     companion = round > 0; // with it, three schedules of the device's work
                     fake.eager = round == 2;
                     fake.exec_eager = round == 3;
+                    fake.rows_of = round % 2 ? GGML_TYPE_F16 : 0; // of the embeddings: they stay on the host
                     if (companion) fake_exec_register();
                     char path[1024];
                     snprintf(path, sizeof(path), "%s/%s.gguf", argv[1], names[i]);
@@ -57,5 +59,6 @@ int main(int argc, char ** argv) {
                     free(a.x);
                     free(b.x);
                 }
+    device_counts(argv[1], argc == 3);
     return summary("test-encoder-device");
 }

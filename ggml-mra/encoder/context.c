@@ -13,8 +13,7 @@ enum { SMALL_PIECES = 1 << 20 }; // what ggml takes here and there
 struct mra_context_params mra_context_params_default(void) {
     struct mra_attn_params attn = mra_attn_params_default();
     attn.budget = MRA_AUTO_BUDGET;
-    return (
-        struct mra_context_params) { .attn = attn, .n_batch = MRA_DEFAULT_BATCH, .n_ffn_rows = MRA_DEFAULT_FFN_ROWS };
+    return (struct mra_context_params) { .attn = attn, .n_batch = MRA_DEFAULT_BATCH };
 }
 
 static void * cpu_function(ggml_backend_t cpu, const char * name) {
@@ -90,7 +89,6 @@ static enum mra_status check_params(struct mra_context_params * p, struct mra_er
             err, MRA_ERR_ARG, "on_attention and %s exclude each other", p->profile ? "profile" : "on_weight");
     if (p->on_weight) p->ggml_dense = true;
     if (p->n_batch == 0) p->n_batch = MRA_DEFAULT_BATCH;
-    if (p->n_ffn_rows == 0) p->n_ffn_rows = MRA_DEFAULT_FFN_ROWS;
     return MRA_OK;
 }
 
@@ -300,6 +298,17 @@ enum mra_status mra_context_reserve_graph(
     if (ggml_backend_sched_reserve(ctx->sched, gf)) return MRA_OK;
     drop_sched(ctx); // it believes to have what it did not get
     return mra_fail(err, MRA_ERR_MEMORY, "no memory for the activations of %d tokens", n_tokens);
+}
+
+// On a device every slice is launches more, so there are none as long as the values within the feed-forward part -
+// gate, up, and what follows them - are an eighth of its memory.
+int mra_context_ffn_rows(const struct mra_context * ctx) {
+    if (ctx->params.n_ffn_rows > 0) return ctx->params.n_ffn_rows;
+    if (ctx->n_backends == 1) return MRA_DEFAULT_FFN_ROWS;
+    size_t left, all;
+    ggml_backend_dev_memory(ctx->model->dev, &left, &all);
+    const size_t n = all / 8 / (3 * (size_t) ctx->model->info.n_ff * sizeof(float));
+    return n < MRA_DEFAULT_FFN_ROWS ? MRA_DEFAULT_FFN_ROWS : n > INT32_MAX ? INT32_MAX : (int) n;
 }
 
 const char * mra_context_note(const struct mra_context * ctx) { return ctx ? ctx->no_companion.msg : ""; }

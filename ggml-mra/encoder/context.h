@@ -31,7 +31,7 @@ struct mra_context {
     size_t meta_cap;
     void * ints; // its inputs
     size_t ints_cap;
-    float * rows; // hidden states on their way to a pool
+    float * rows; // of a device's result, on their way to their places
     size_t rows_cap;
     double * errors; // [n_errors][n_layer][n_head][MRA_ATTN_ERROR_SUMS]
     size_t errors_cap;
@@ -52,6 +52,9 @@ struct mra_context {
 
 // how many threads the next graph gets; before it is built
 void mra_context_choose_threads(struct mra_context * ctx);
+
+// tokens whose feed-forward part is computed at a time
+int mra_context_ffn_rows(const struct mra_context * ctx);
 
 // grows *p to at least n bytes; contents are not kept
 enum mra_status mra_context_reserve(void ** p, size_t * cap, size_t n, struct mra_error * err);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SQUARE = 16 }; // sequences of a pass with a frame of square cells: each has nodes of its own
+enum { MAX_SQUARE = 16 }; // sequences of a pass with a frame of square cells, where each has nodes of its own
 
 // ---- the request ----
 
@@ -140,12 +140,16 @@ static enum mra_status run(struct mra_job * j, int first, struct mra_error * err
     for (int a = first, b; a < j->n_order; a = b) {
         const bool is_exact = a < j->n_exact;
         const struct mra_attn_params attn = attention_of(j, a);
-        const int end = is_exact ? j->n_exact : j->n_order, most = attn.frame == MRA_FRAME_SQUARE ? MAX_SQUARE : end;
+        const bool pads = mra_pass_pads(j->ctx, &attn);
+        const int end = is_exact ? j->n_exact : j->n_order,
+                  most = attn.frame == MRA_FRAME_SQUARE && !pads ? MAX_SQUARE : end;
         int64_t n_tokens = j->seqs[j->order[a]].n;
         for (b = a + 1; b < end && b - a < most && n_tokens + j->seqs[j->order[b]].n <= most_tokens; b++) {
             const struct mra_attn_params next = attention_of(j, b);
+            const int64_t n = j->seqs[j->order[b]].n; // the longest so far
             if (!same_attention(&next, &attn)) break; // a pass has one
-            n_tokens += j->seqs[j->order[b]].n;
+            if (pads && n * (b - a + 1) > most_tokens) break;
+            n_tokens += n;
         }
         if (params->stop && params->stop(params->stop_user)) return mra_fail(err, MRA_ERR_STOPPED, "stopped");
         enum mra_status st = mra_gguf_recheck(&j->ctx->model->file, err);

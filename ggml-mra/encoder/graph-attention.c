@@ -187,11 +187,28 @@ static struct ggml_tensor * attend_each(struct mra_graph_builder * b, struct hea
     return to->ne[0] == width ? to : ggml_view_2d(b->ctx, to, width, b->s->n_tokens, to->nb[1], 0);
 }
 
+// Frames of square cells, all sequences at once: [d, max_len, n_head, n_seq], each padded behind its last token. What
+// is computed there is never read.
+static struct ggml_tensor * attend_together(struct mra_graph_builder * b, struct heads h[3]) {
+    const struct mra_graph_shape * s = b->s;
+    struct ggml_tensor *t[3], *x[3];
+    for (int c = 0; c < 3; c++) {
+        x[c] = c > 0 && h[c].x == h[0].x ? x[0] : b->g->padded ? ggml_get_rows(b->ctx, h[c].x, b->g->padded) : h[c].x;
+        t[c] = ggml_view_4d(b->ctx, x[c], h[c].d, h[c].n_head, s->max_len, s->n_seq, h[c].d * (int64_t) sizeof(float),
+            x[c]->nb[1], s->max_len * x[c]->nb[1], h[c].at * sizeof(float));
+        t[c] = ggml_permute(b->ctx, t[c], 0, 2, 1, 3);
+    }
+    struct ggml_tensor * o = ggml_mra_attn(b->ctx, t[0], t[1], t[2], b->g->lengths, &s->attn, b->err);
+    if (!o) return NULL;
+    o = ggml_reshape_2d(b->ctx, o, h[0].d * h[0].n_head, (int64_t) s->max_len * s->n_seq);
+    return b->g->unpadded ? ggml_get_rows(b->ctx, o, b->g->unpadded) : o;
+}
+
 // -> [d*n_head, n_tokens]
 static struct ggml_tensor * attend(struct mra_graph_builder * b, const struct mra_layer * l, struct heads h[3]) {
     const struct mra_graph_shape * s = b->s;
     const bool near = !mra_layer_is_global(l) || b->m->arch.position == MRA_POSITION_ALIBI;
-    if (!near && s->attn.frame == MRA_FRAME_SQUARE) return attend_each(b, h);
+    if (!near && s->attn.frame == MRA_FRAME_SQUARE) return s->together ? attend_together(b, h) : attend_each(b, h);
     struct ggml_tensor *t[3], *o;
     for (int i = 0; i < 3; i++) t[i] = heads_of(b, h[i], 0, s->n_tokens);
     if (near) {

@@ -147,25 +147,26 @@ static struct ggml_tensor * head(struct mra_graph_builder * b, struct ggml_tenso
 // Upper bounds of what the functions above add to a graph, tensors of the model included; views count as nodes.
 enum {
     MAX_PER_GRAPH =
-        72, // inputs, embeddings, tables, the rows that are wanted, the last norm, the head with its weights
+        74, // inputs, embeddings, tables, the rows that are wanted, the last norm, the head with its weights, pooling
     MAX_LAYER_WEIGHTS = 24, // seven dense layers and five norms
     MAX_PER_LAYER = 52, // a norm, q, k, v as three products with biases, norms and turns, heads padded, cut and viewed
     MAX_PER_FFN_STEP = 36, // two views, four dense layers of up to four nodes, a gate, three norms of three, the set_2d
-    MAX_PER_ATTENTION = 16, // views, reshape and set_2d around a call of ggml_mra_attn, the node of its error ...
-    MAX_PER_LEVEL = 12,     // ... and per level of its frame: pools, scores, lists and states
-    ENDS_PER_LAYER = 3,     // QKV, attention, feed-forward
+    MAX_PER_ATTENTION =
+        20,             // views, reshape and set_2d or rows around a call of ggml_mra_attn, the node of its error ...
+    MAX_PER_LEVEL = 12, // ... and per level of its frame: pools, scores, lists and states
+    ENDS_PER_LAYER = 3, // QKV, attention, feed-forward
 };
 
 size_t mra_graph_size(const struct mra_model * m, const struct mra_graph_shape * s) {
     const size_t n_ffn_steps = (size_t) (s->n_tokens + s->n_ffn_rows - 1) / s->n_ffn_rows,
-                 n_calls = s->attn.frame == MRA_FRAME_SQUARE ? (size_t) s->n_seq : 1,
+                 n_calls = s->attn.frame == MRA_FRAME_SQUARE && !s->together ? (size_t) s->n_seq : 1,
                  per_call = MAX_PER_ATTENTION + MAX_PER_LEVEL * MRA_MAX_LEVELS;
     return MAX_PER_GRAPH +
         (size_t) m->info.n_layer *
         (MAX_LAYER_WEIGHTS + MAX_PER_LAYER + n_ffn_steps * MAX_PER_FFN_STEP + n_calls * per_call);
 }
 
-size_t mra_graph_max_ends(const struct mra_model * m) { return (size_t) m->info.n_layer * ENDS_PER_LAYER + 3; }
+size_t mra_graph_max_ends(const struct mra_model * m) { return (size_t) m->info.n_layer * ENDS_PER_LAYER + 4; }
 
 // the layers, from the tokens to the hidden states that are wanted
 static struct ggml_tensor * layers(struct mra_graph_builder * b) {
@@ -179,6 +180,11 @@ static struct ggml_tensor * layers(struct mra_graph_builder * b) {
     if (m->token_types) g->types = input(b, s->n_tokens);
     if (starts) g->starts = input(b, s->n_seq + 1);
     if (s->n_rows > 0) g->rows = input(b, s->n_rows);
+    if (s->together) g->lengths = input(b, s->n_seq);
+    if (s->together && s->max_len * s->n_seq > s->n_tokens) {
+        g->padded = input(b, s->max_len * s->n_seq);
+        g->unpadded = input(b, s->n_tokens);
+    }
     if (s->planned) {
         g->shares = ggml_new_tensor_2d(b->ctx, GGML_TYPE_F32, m->info.n_head, m->info.n_layer);
         ggml_set_input(g->shares);
@@ -216,6 +222,11 @@ enum mra_status mra_graph_build(struct mra_graph * g, struct ggml_context * ctx,
         ggml_set_input(x);
     } else x = layers(&b);
     if (x && s->head != MRA_HEAD_NONE) x = mra_graph_end_part(&b, head(&b, x), MRA_PART_HEAD);
+    if (x && s->n_spans > 0) {
+        g->spans = ggml_new_tensor_2d(ctx, GGML_TYPE_I32, 2, s->n_spans);
+        ggml_set_input(g->spans);
+        x = mra_graph_end_part(&b, ggml_mra_span_pool(ctx, x, g->spans, s->pool, &e), MRA_PART_HEAD);
+    }
     if (!x) return mra_fail(err, e.code, "%s", e.msg);
     ggml_set_output(x);
     g->out = x;

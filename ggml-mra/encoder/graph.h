@@ -9,12 +9,15 @@ struct mra_graph_shape {
     int n_tokens, n_seq;
     const int32_t * starts; // [n_seq + 1] first token of each sequence, then n_tokens
     int max_len;            // of a sequence
-    int n_rows;             // rows of the result that are wanted; 0: all tokens
-    int n_ffn_rows;         // tokens whose feed-forward part is computed at a time
+    int n_rows;             // rows of the hidden states that are wanted; 0: all tokens
+    int n_spans;            // of tokens, each of which becomes a row of the result; 0: none
+    enum mra_span_pool pool;
+    int n_ffn_rows; // tokens whose feed-forward part is computed at a time
     enum mra_head_kind head;
     bool given; // n_rows rows of hidden states are given: only the head is computed
     bool dense; // weights lie in the CPU's memory: dense layers and norms by our operators, else by ggml's
     struct mra_attn_params attn;
+    bool together;    // frames of square cells: sequences side by side, padded to max_len, else one after the other
     bool planned;     // heads keep different numbers of keys
     int n_error_rows; // queries of each head whose error is measured; 0: none
 };
@@ -41,9 +44,14 @@ struct mra_graph {
     struct ggml_tensor * types;          // I32 [n_tokens], NULL: the model has no token types
     struct ggml_tensor * starts;         // I32 [n_seq + 1]; NULL: not used
     struct ggml_tensor * rows;           // I32 [n_rows]; NULL: all
-    struct ggml_tensor * shares;         // F32 [n_head, n_layer]; NULL: not planned
-    struct ggml_tensor * given;          // F32 [n_embd, n_rows]; NULL: the tokens are
-    struct ggml_tensor * out;            // F32 [n_cols, n_rows]
+    struct ggml_tensor * spans;          // I32 [2, n_spans]; NULL: none
+    // together: tokens of the sequences, and token of each place of the padded ones and the other way round; the last
+    // two NULL: all sequences are equally long
+    struct ggml_tensor * lengths;          // I32 [n_seq]
+    struct ggml_tensor *padded, *unpadded; // I32 [max_len*n_seq], [n_tokens]
+    struct ggml_tensor * shares;           // F32 [n_head, n_layer]; NULL: not planned
+    struct ggml_tensor * given;            // F32 [n_embd, n_rows]; NULL: the tokens are
+    struct ggml_tensor * out;              // F32 [n_cols, n_rows], or n_spans
     struct ggml_tensor ** errors; // [mra_graph_n_errors] of ggml_mra_attn_error, layer by layer; NULL: exact in floats
 };
 

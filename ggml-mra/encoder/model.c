@@ -23,6 +23,48 @@ static enum mra_status load_vocab(struct mra_model * m, struct mra_error * err) 
 
 // ---- memory ----
 
+// Whether the device can gather rows of t. If not, ggml would copy all of t to the host in every pass.
+static enum mra_status gathers(const struct mra_model * m, struct ggml_tensor * t, bool * yes, struct mra_error * err) {
+    struct ggml_context * ctx = ggml_init(
+        (struct ggml_init_params) { .mem_size = 4 * ggml_tensor_overhead(), .no_alloc = true });
+    if (!ctx) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
+    *yes = ggml_backend_dev_supports_op(m->dev, ggml_get_rows(ctx, t, ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 1)));
+    ggml_free(ctx);
+    return MRA_OK;
+}
+
+// Weights whose rows the device cannot gather stay in the host's memory, so that only the gathered rows cross the bus.
+// One that is also the matrix of a product is in both.
+static enum mra_status place_rows(struct mra_model * m, struct mra_error * err) {
+    struct ggml_tensor ** const of[3] = { &m->token_embd, &m->position_embd, &m->token_types };
+    struct ggml_tensor * stay[3];
+    ggml_backend_buffer_type_t buft = ggml_backend_cpu_buffer_type();
+    const size_t align = ggml_backend_buft_get_alignment(buft);
+    size_t n = 0, at[3];
+    for (int i = 0; i < 3; i++) {
+        bool yes = true;
+        if (*of[i]) TRY(gathers(m, *of[i], &yes, err));
+        stay[i] = yes ? NULL : *of[i];
+        at[i] = n;
+        if (stay[i]) n += GGML_PAD(ggml_nbytes(stay[i]), align);
+    }
+    if (n == 0) return MRA_OK;
+    m->host = ggml_init((struct ggml_init_params) { .mem_size = 3 * ggml_tensor_overhead(), .no_alloc = true });
+    m->host_buffer = ggml_backend_buft_alloc_buffer(buft, n);
+    if (!m->host || !m->host_buffer) return mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes of weights", n);
+    ggml_backend_buffer_set_usage(m->host_buffer, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+    for (int i = 0; i < 3; i++) {
+        if (!stay[i]) continue;
+        if (stay[i] == m->mlm_out.w) *of[i] = ggml_dup_tensor(m->host, stay[i]);
+        if (ggml_backend_tensor_alloc(
+                m->host_buffer, *of[i], (char *) ggml_backend_buffer_get_base(m->host_buffer) + at[i]))
+            return mra_fail(err, MRA_ERR_BACKEND, "cannot place '%s'", ggml_get_name(stay[i]));
+        if (*of[i] != stay[i])
+            ggml_backend_tensor_set(*of[i], mra_gguf_data(&m->file, stay[i]), 0, ggml_nbytes(stay[i]));
+    }
+    return MRA_OK;
+}
+
 // CPU: tensors point into the file's bytes. Elsewhere, or where the file's alignment is too small: copied.
 static enum mra_status place_weights(struct mra_model * m, struct mra_error * err) {
     ggml_backend_buffer_type_t buft = ggml_backend_dev_buffer_type(m->dev);
@@ -33,6 +75,7 @@ static enum mra_status place_weights(struct mra_model * m, struct mra_error * er
         return mra_fail(err, MRA_ERR_MEMORY, "%.1f MB of weights to copy, %.1f MB of memory are free",
             (double) m->file.size / 1e6, (double) free_bytes / 1e6);
     }
+    if (!in_place) TRY(place_rows(m, err));
     m->buffer = in_place ? ggml_backend_cpu_buffer_from_ptr(m->file.data, m->file.size)
                          : ggml_backend_alloc_ctx_tensors_from_buft(m->file.meta, buft);
     if (!m->buffer) return mra_fail(err, MRA_ERR_MEMORY, "no memory for %zu bytes of weights", m->file.size);
@@ -88,6 +131,8 @@ void mra_model_free(struct mra_model * m) {
     if (!m) return;
     if (m->tokenizer) mra_tokenizer_free(m->tokenizer);
     if (m->buffer) ggml_backend_buffer_free(m->buffer);
+    if (m->host_buffer) ggml_backend_buffer_free(m->host_buffer);
+    if (m->host) ggml_free(m->host);
     mra_gguf_close(&m->file);
     mra_plan_free(m->plan);
     free(m->layers);

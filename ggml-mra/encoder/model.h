@@ -83,7 +83,9 @@ struct mra_model {
     int n_prompts;
     const char * default_prompt; // its name, or NULL
     ggml_backend_dev_t dev;
-    ggml_backend_buffer_t buffer; // the weights
+    ggml_backend_buffer_t buffer;      // the weights
+    ggml_backend_buffer_t host_buffer; // those whose rows the device cannot gather; NULL: it can
+    struct ggml_context * host;        // tensors there of which the device has a copy, too; NULL: none
 };
 
 // does layer i see all tokens?

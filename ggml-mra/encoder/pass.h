@@ -24,6 +24,9 @@ struct mra_job {
 enum mra_status mra_pass_head(struct mra_context * ctx, enum mra_head_kind head, const float * rows, int64_t n_rows,
     float * out, int64_t n_cols, struct mra_error * err);
 
+// Whether a pass computes attention of this kind for all its sequences side by side, padded to the longest one.
+bool mra_pass_pads(const struct mra_context * ctx, const struct mra_attn_params * attn);
+
 // Computes sequences order[a .. b) with one kind of attention; their rows go to ctx->out.
 enum mra_status mra_pass_run(
     struct mra_job * j, int a, int b, const struct mra_attn_params * attn, struct mra_error * err);

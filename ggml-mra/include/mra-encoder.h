@@ -163,9 +163,11 @@ struct mra_context_params {
     struct mra_attn_params attn;
     // Of the sorted frame with a budget, on a CPU; NULL: the model's own, if it has one. Must outlive the context
     const struct mra_plan * plan;
-    bool no_plan;   // all heads alike
-    int n_batch;    // most tokens of a pass, in whole sequences, one at least. Bounds the memory. 0: MRA_DEFAULT_BATCH
-    int n_ffn_rows; // tokens whose feed-forward part is computed at a time; 0: MRA_DEFAULT_FFN_ROWS
+    bool no_plan; // all heads alike
+    int n_batch;  // most tokens of a pass, in whole sequences, one at least. Bounds the memory. 0: MRA_DEFAULT_BATCH
+    // tokens whose feed-forward part is computed at a time; 0: MRA_DEFAULT_FFN_ROWS, on another device than the CPU all
+    // of a pass as long as its memory allows it
+    int n_ffn_rows;
     // Most bytes of a pass and its result. Passes become smaller than n_batch where that helps; a sequence that needs
     // more than this fails with MRA_ERR_MEMORY before it is computed. 0: what the machine has free when it is needed
     size_t max_bytes;
