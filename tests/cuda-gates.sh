@@ -10,6 +10,7 @@ nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 # kernel | threads | dynamic shared memory, at most | registers, at most | machine code must have
 cat >"$work/budget" <<'TABLE'
 pool_kernel<.*>           | 128  | 0     | 80  |
+span_pool_kernel          | 256  | 0     | 64  |
 score_kernel<.*>          | 128  | 0     | 128 | LDGSTS
 topk_kernel               | 640  | 20480 | 96  |
 topk_start                | 256  | 0     | 64  |
