@@ -32,6 +32,7 @@ static const struct pass {
     { "sorted, mean", "bert", "sorted", MEAN, 0, 71, 10, 8, 16.6, 4.2 },
     { "MRA-2, mean", "bert", "mra2", MEAN, 0, 83, 25, 8, 28.5, 4.2 },
     { "16,4,1, mean", "bert", "16,4,1", MEAN, 0, 83, 43, 8, 28.5, 4.2 },
+    { "fused, windows, MRA-2, mean", "../families/modernbert", "mra2", MEAN, 0, 63, 21, 10, 23.1, 4.2 },
     { "gated, rotary, exact, mean", "../families/nomic", "exact", MEAN, 0, 42, 5, 6, 16.6, 2.1 },
 };
 
