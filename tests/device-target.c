@@ -15,7 +15,11 @@ static int select_by_ref(int32_t * idx, float * x, int n, int m) {
 // nodes for integers are built as where the CPU has them
 const struct mra_kernels mra_kernels_cuda = { .name = "the device",
     .topk_blocks = select_by_ref,
-    .int8 = { .form = MRA_INT8_BYTES, .bytes = 2, .pack = int8_pack_nowhere, .attn = int8_attn_nowhere } };
+    .int8 = { .form = MRA_INT8_BYTES,
+        .bytes = 2,
+        .pack = int8_pack_nowhere,
+        .attn = int8_attn_nowhere,
+        .window_attn = int8_window_nowhere } };
 
 void device_target_close(void) {
     for (int i = 2; i >= 0; i--)
