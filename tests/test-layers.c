@@ -74,11 +74,10 @@ struct window_case {
     enum ggml_type type; // of k and v
 };
 static const struct window_case window_cases[] = {
-    { 64, 64, 2, 2, 64, 0, 2, { 1, 64, 65, 200 },
-        GGML_TYPE_F32 },                                          // shorter than, as long as and longer than the window
-    { 64, 64, 2, 1, 64, 0, 1, { 129, 128, 130 }, GGML_TYPE_F32 }, // both edges
-    { 64, 64, 1, 1, 0, 0, 0, { 70, 3 }, GGML_TYPE_F32 },          // each sees itself
-    { 24, 24, 3, 3, 5, 0, 2, { 100, 1, 17 }, GGML_TYPE_F32 },     // padded channels
+    { 64, 64, 2, 2, 64, 0, 2, { 1, 64, 65, 200 }, GGML_TYPE_F32 }, // below, at and above the window
+    { 64, 64, 2, 1, 64, 0, 1, { 129, 128, 130 }, GGML_TYPE_F32 },  // both edges
+    { 64, 64, 1, 1, 0, 0, 0, { 70, 3 }, GGML_TYPE_F32 },           // each sees itself
+    { 24, 24, 3, 3, 5, 0, 2, { 100, 1, 17 }, GGML_TYPE_F32 },      // padded channels
     { 32, 48, 4, 2, 100, 8, 1, { 300, 31 }, GGML_TYPE_F32 },
     { 32, 32, 12, 12, -1, 8, 2, { 150, 90 }, GGML_TYPE_F32 }, // ALiBi alone, heads that are no power of two
     { 16, 16, 8, 8, -1, 0, 0, { 77 }, GGML_TYPE_F32 },
