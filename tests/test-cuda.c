@@ -1,4 +1,4 @@
-// For a person with a GPU to run once: the tables of test-ops and test-attn on a CUDA device against the CPU, then
+// For a person with a GPU to run once: the tables of the operator tests on a CUDA device against the CPU, then
 // times, then one line for a report.
 #include "cuda-counts.h"
 #include "device-target.h"
@@ -236,6 +236,8 @@ int main(int argc, char ** argv) {
     printf("%s\n", line);
     test_ops_main(1, argv);
     test_attn_main(2, (char *[]) { argv[0], (char *) n_random, NULL });
+    test_layers_main();
+    test_rope_main();
     if (max_n >= MIN_N) times(text, sizeof(text), max_n);
     printf("\nmra-test-cuda: %s: %s; %d checks, %d failed; %ld of %ld nodes on the device; max error %.1e%s\n",
         n_failed ? "FAILED" : "passed", line, n_checks, n_failed, device_target_nodes[1],
