@@ -19,6 +19,7 @@ run_test() { # ops, attn, query-order, span-pool, layers or rope; stops at the f
         ops) set -- ops 200 ;;
         attn) set -- attn 0 17000 ;;
         query-order) set -- query-order "$src/tests/golden/attn" ;;
+        *) set -- "$1" "" ;;
     esac
     MRA_FAIL_FAST=1 timeout -k 10 600 "$build/bin/test-cuda-mutant-$1" ${2:-} ${3:-} && return 0
     why=$(grep -m 1 '^cuda-host:' "$log" || grep -m 1 '^FAIL' "$log" || echo "the program died")

@@ -26,7 +26,15 @@ int main(int argc, char ** argv) {
         { "mra", NULL, 0, 250, 0 },
         { "mra-sparse", NULL, 0, 250, 0 },
         { "../families/modernbert", "exact", 1, 90, 2 },
+        { "../families/modernbert-bias", "exact", 1, 90, 2 },
         { "../families/jina-v2", NULL, 0, 90, 1 },
+        { "../families/jina-v2-code", NULL, 0, 90, 1 },
+        { "../families/jina-v3", "exact", 1, 90, 0 },
+        { "../families/nomic", "exact", 1, 90, 0 },
+        { "../families/eurobert", "exact", 1, 90, 0 },
+        { "../families/gte", "exact", 1, 90, 0 },
+        { "../families/neobert", "exact", 1, 90, 0 },
+        { "../families/distilbert", "exact", 1, 90, 0 },
     };
     fake_device_register();
     fake_exec_register();
