@@ -9,11 +9,10 @@ enum { D = 64, N_HEAD = 12 };
 
 static const char usage[] =
     "usage: cuda-count [-v] [--all] PTX...\n"
-    "Runs exact, columns, sorted and MRA-2 attention of one head of 64 through the PTX of the kernels, and prints what "
-    "a "
-    "warp\n"
-    "executes per query and head, with the least time that would take. PTX: what nvcc -ptx -arch=compute_80 made of\n"
-    "ggml-mra/src/cuda/*.cu. -v: each kernel, too. --all: also n = 16384 and w = 1/32.\n";
+    "Runs exact, columns, sorted and MRA-2 attention, and attention within a window, of one head of 64 through the\n"
+    "PTX of the kernels, and prints what a warp executes per query and head, with the least time that would take.\n"
+    "PTX: what nvcc -ptx -arch=compute_80 made of ggml-mra/src/cuda/*.cu. -v: each kernel, too. --all: also\n"
+    "n = 16384 and w = 1/32.\n";
 
 // What a device does at most. L2: RTX 3090 as often measured, A100 as its white paper says.
 static const struct device {
@@ -33,41 +32,49 @@ static const struct count_case {
     int every;                        // of the blocks of the attention kernel, one in so many runs
     const struct cuda_counts * most;  // more is a failure; NULL: any number is right
     const struct cuda_counts * order; // the same of the order of queries
+    int window;                       // of the frame "window": the largest distance
 } cases[] = {
-    { "exact", 1, 4096, 16, &exact_counts, NULL },
-    { "columns", 1.0f / 8, 4096, 4, &columns_counts, NULL },
-    { "sorted", 1.0f / 8, 4096, 4, &sorted_counts, &order_counts },
-    { "mra2", 1.0f / 8, 4096, 1, &mra2_counts, NULL },
+    { "exact", 1, 4096, 16, &exact_counts, NULL, 0 },
+    { "columns", 1.0f / 8, 4096, 4, &columns_counts, NULL, 0 },
+    { "sorted", 1.0f / 8, 4096, 4, &sorted_counts, &order_counts, 0 },
+    { "mra2", 1.0f / 8, 4096, 1, &mra2_counts, NULL, 0 },
+    { "window", 1, 4096, 16, &window_counts, NULL, 64 },
+    { "window", 1, 16384, 64, &window_counts, NULL, 64 },
     // with --all
-    { "columns", 1.0f / 32, 4096, 4, NULL, NULL },
-    { "sorted", 1.0f / 32, 4096, 4, NULL, NULL },
-    { "mra2", 1.0f / 32, 4096, 1, NULL, NULL },
-    { "exact", 1, 16384, 64, NULL, NULL },
-    { "columns", 1.0f / 8, 16384, 16, NULL, NULL },
-    { "sorted", 1.0f / 8, 16384, 16, NULL, NULL },
-    { "mra2", 1.0f / 8, 16384, 1, NULL, NULL },
-    { "columns", 1.0f / 32, 16384, 16, NULL, NULL },
-    { "sorted", 1.0f / 32, 16384, 16, NULL, NULL },
-    { "mra2", 1.0f / 32, 16384, 1, NULL, NULL },
+    { "columns", 1.0f / 32, 4096, 4, NULL, NULL, 0 },
+    { "sorted", 1.0f / 32, 4096, 4, NULL, NULL, 0 },
+    { "mra2", 1.0f / 32, 4096, 1, NULL, NULL, 0 },
+    { "exact", 1, 16384, 64, NULL, NULL, 0 },
+    { "columns", 1.0f / 8, 16384, 16, NULL, NULL, 0 },
+    { "sorted", 1.0f / 8, 16384, 16, NULL, NULL, 0 },
+    { "mra2", 1.0f / 8, 16384, 1, NULL, NULL, 0 },
+    { "columns", 1.0f / 32, 16384, 16, NULL, NULL, 0 },
+    { "sorted", 1.0f / 32, 16384, 16, NULL, NULL, 0 },
+    { "mra2", 1.0f / 32, 16384, 1, NULL, NULL, 0 },
 };
-enum { N_ALWAYS = 4 };
+enum { N_ALWAYS = 6 };
 
 static struct ggml_tensor * attention(
     struct graph * g, const struct count_case * c, const float * q, const float * k, const float * v) {
+    const int32_t starts[2] = { 0, c->n };
+    const struct mra_window_params near = { .window = c->window };
     struct mra_attn_params p = mra_attn_params_default();
     struct mra_error err = { 0 };
+    struct ggml_tensor *qt = graph_heads(g, GGML_TYPE_F32, D, c->n, 1, 1, q, 0),
+                       *kt = graph_heads(g, GGML_TYPE_F16, D, c->n, 1, 1, k, 0),
+                       *vt = graph_heads(g, GGML_TYPE_F16, D, c->n, 1, 1, v, 0), *o;
     p.budget = c->budget;
-    if (mra_attn_params_parse(&p, c->frame, &err) != MRA_OK) return NULL;
-    struct ggml_tensor * o = ggml_mra_attn(g->ctx, graph_heads(g, GGML_TYPE_F32, D, c->n, 1, 1, q, 0),
-        graph_heads(g, GGML_TYPE_F16, D, c->n, 1, 1, k, 0), graph_heads(g, GGML_TYPE_F16, D, c->n, 1, 1, v, 0), NULL,
-        &p, &err);
+    if (c->window > 0)
+        o = ggml_mra_window_attn(
+            g->ctx, qt, kt, vt, graph_input(g, GGML_TYPE_I32, 2, 1, 1, 1, starts), c->n, &near, &err);
+    else o = mra_attn_params_parse(&p, c->frame, &err) ? NULL : ggml_mra_attn(g->ctx, qt, kt, vt, NULL, &p, &err);
     CHECK(o, "%s: %s", c->frame, err.msg);
     return o;
 }
 
 // the interpreter's result is the reference's
-static void check_result(const char * frame, float budget) {
-    const struct count_case c = { frame, budget, 517, 1, NULL, NULL };
+static void check_result(const char * frame, float budget, int window) {
+    const struct count_case c = { frame, budget, 517, 1, NULL, NULL, window };
     float *x[3], *out[2];
     for (int i = 0; i < 3; i++) x[i] = data_new(DATA_GRID, c.n, D, i + 1);
     for (int i = 0; i < 2; i++) {
@@ -99,7 +106,8 @@ static void print_row(const char * name, const char * w, int n, const struct ptx
 static void report(
     const struct count_case * c, const char * name, const struct ptx_count * sum, const struct cuda_counts * most) {
     char w[16];
-    snprintf(w, sizeof(w), c->budget < 1 ? "1/%.0f" : "%.0f", (double) (c->budget < 1 ? 1 / c->budget : 1));
+    if (c->window > 0) snprintf(w, sizeof(w), "%d", 2 * c->window);
+    else snprintf(w, sizeof(w), c->budget < 1 ? "1/%.0f" : "%.0f", (double) (c->budget < 1 ? 1 / c->budget : 1));
     print_row(name, w, c->n, sum, 1.0 / c->n);
     for (size_t i = 0; i < sizeof(devices) / sizeof(devices[0]); i++)
         printf("  %6.3f %6.3f %6.3f", sum->mma * N_HEAD * 4096 / devices[i].tensor * 1e3,
@@ -149,10 +157,11 @@ int main(int argc, char ** argv) {
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (; i < argc; i++) ptx_load(argv[i]);
-    check_result("exact", 1);
-    check_result("columns", .125f);
-    check_result("sorted", .125f);
-    check_result("mra2", .25f);
+    check_result("exact", 1, 0);
+    check_result("columns", .125f, 0);
+    check_result("sorted", .125f, 0);
+    check_result("mra2", .25f, 0);
+    check_result("window", 1, 64);
     printf(
         "warp instructions and KB of global memory per query and head of %d; then for %d heads the least milliseconds "
         "by tensor cores, issue, L2\n",

@@ -27,6 +27,16 @@ order_finish              | 256  | 0     | 64  |
 order_covariance          | 256  | 0     | 64  |
 order_sums                | 256  | 0     | 128 |
 order_split               | 256  | 53440 | 80  |
+norm_rows                 | 128  | 0     | 64  |
+glu_rows                  | 128  | 0     | 64  |
+rope_table_rows           | 128  | 0     | 64  |
+rope_rows                 | 128  | 0     | 64  |
+attend_near<32>           | 128  | 10240 | 128 | HMMA LDGSTS
+attend_near<64>           | 128  | 18432 | 168 | HMMA LDGSTS
+attend_near<80>           | 128  | 22528 | 168 | HMMA LDGSTS
+attend_near<96>           | 128  | 26624 | 200 | HMMA LDGSTS
+attend_near<128>          | 128  | 34816 | 255 | HMMA LDGSTS
+attend_near<256>          | 64   | 50688 | 255 | HMMA LDGSTS
 attend<32>                | 128  | 10240 | 128 | HMMA LDGSTS
 attend<64>                | 128  | 18432 | 168 | HMMA LDGSTS
 attend<80>                | 128  | 22528 | 168 | HMMA LDGSTS

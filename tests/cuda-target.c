@@ -45,10 +45,11 @@ static bool compute_node(ggml_backend_t cpu, struct ggml_tensor * t) {
     for (; n_src < GGML_MAX_SRC && t->src[n_src]; n_src++) src[n_src] = mra_tensor_of(t->src[n_src]);
     if (p.kind != MRA_KIND_NONE && mra_cuda_supports(&p, &dst, src, n_src)) {
         mra_host_buffers_clear();
-        memset(t->data, 0x7f, ggml_nbytes(t)); // what a kernel leaves out is seen
+        const bool in_place = t->src[0]->data == t->data;
+        if (!in_place) memset(t->data, 0x7f, ggml_nbytes(t)); // what a kernel leaves out is seen
         watch(t, "dst");
         struct guarded copy[GGML_MAX_SRC] = { 0 };
-        for (int i = 0; i < n_src; i++) {
+        for (int i = in_place; i < n_src; i++) {
             const struct ggml_tensor *x = t->src[i], *of = x->view_src ? x->view_src : x;
             if (of->op != GGML_OP_CUSTOM) copy[i] = guard(t->src[i], &src[i]); // a pack knows where it is
             mra_host_buffer(src[i].data, ggml_nbytes(t->src[i]), src_name[i]);
@@ -167,7 +168,11 @@ const struct mra_kernels mra_kernels_cuda = { .name = "CUDA on the host",
     .topk_blocks = select_by_topk,
     .query_order = query_order_of_node,
     .key_bias = bias_is_there,
-    .int8 = { MRA_INT8_BYTES, 2, int8_pack_nowhere, int8_attn_nowhere, NULL, NULL, NULL } };
+    .int8 = { .form = MRA_INT8_BYTES,
+        .bytes = 2,
+        .pack = int8_pack_nowhere,
+        .attn = int8_attn_nowhere,
+        .window_attn = int8_window_nowhere } };
 
 // Shared memory passes that a kernel may spend, against the fewest possible; the first that fits.
 static const struct {

@@ -15,7 +15,11 @@ static int select_by_ref(int32_t * idx, float * x, int n, int m) {
 // nodes for integers are built as where the CPU has them
 const struct mra_kernels mra_kernels_cuda = { .name = "the device",
     .topk_blocks = select_by_ref,
-    .int8 = { .form = MRA_INT8_BYTES, .bytes = 2, .pack = int8_pack_nowhere, .attn = int8_attn_nowhere } };
+    .int8 = { .form = MRA_INT8_BYTES,
+        .bytes = 2,
+        .pack = int8_pack_nowhere,
+        .attn = int8_attn_nowhere,
+        .window_attn = int8_window_nowhere } };
 
 void device_target_close(void) {
     for (int i = 2; i >= 0; i--)
@@ -77,7 +81,8 @@ void * device_target_run(struct graph * g, struct ggml_tensor * out, struct ggml
     ggml_backend_mra_pin(sched, cg, list[1]);
     for (int i = 0; i < ggml_graph_n_nodes(cg) && !is_fake; i++) {
         struct ggml_tensor * t = ggml_graph_node(cg, i);
-        if (!t->view_src && !ggml_mra_is_node(t)) ggml_backend_sched_set_tensor_backend(sched, t, list[2]);
+        if (!t->view_src && !ggml_mra_is_node(t) && !ggml_backend_sched_get_tensor_backend(sched, t))
+            ggml_backend_sched_set_tensor_backend(sched, t, list[2]);
     }
     struct ggml_tensor ** src = sources_save(cg);
     void * data = NULL;

@@ -2,4 +2,4 @@
 #pragma once
 
 void fake_cuda_use(void);
-int fake_cuda_nodes(void); // run so far
+int fake_cuda_nodes(int kind); // run so far, of a kind (enum mra_kind) or of all (0)

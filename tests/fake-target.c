@@ -1,4 +1,5 @@
-// The tests of the operators on a fake device (fake-device.h), by its companion. usage: test-backend-table ops|attn [N]
+// The tests of the operators on a fake device (fake-device.h), by its companion. usage: test-backend-table
+// ops|attn|layers|rope [N]
 #include "device-target.h"
 #include "fake-device.h"
 
@@ -19,8 +20,10 @@ int main(int argc, char ** argv) {
     fake_exec_register();
     device_target_vary = vary;
     if (argc < 2) {
-        fprintf(stderr, "usage: %s ops|attn [N]\n", argv[0]);
+        fprintf(stderr, "usage: %s ops|attn|layers|rope [N]\n", argv[0]);
         return 2;
     }
+    if (strcmp(argv[1], "layers") == 0) return test_layers_main();
+    if (strcmp(argv[1], "rope") == 0) return test_rope_main();
     return strcmp(argv[1], "ops") == 0 ? test_ops_main(argc - 1, argv + 1) : test_attn_main(argc - 1, argv + 1);
 }

@@ -259,11 +259,17 @@ uint32_t int8_attn_nowhere(const struct mra_attn_head * a, const struct mra_int8
     CHECK(false, "rows %d to %d are computed on the CPU", i0, i1);
     return 0;
 }
+uint32_t int8_window_nowhere(
+    const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1, int window, void * scratch) {
+    (void) window;
+    return int8_attn_nowhere(a, p, i0, i1, NULL, 0, NULL, scratch);
+}
 int kernel_tables(const struct mra_kernels ** out, int max) {
     if (max > 0) out[0] = &mra_kernels_ref;
     if (max > 1) out[1] = &mra_kernels_cuda;
     return max < 2 ? max : 2;
 }
+int dense_tables(const struct mra_kernels ** out, int max) { return kernel_tables(out, max); }
 void kernels_best(void) { mra_kernels_set(&mra_kernels_cuda); }
 bool target_is_cpu(void) { return false; }
 double attn_tolerance(const struct mra_kernels * k, double tol) {

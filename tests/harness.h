@@ -112,3 +112,5 @@ double int8_tolerance(const struct mra_kernels * k, double bytes);
 void int8_pack_nowhere(const struct mra_attn_head * a, const struct mra_int8_pack * p, int j0, int j1);
 uint32_t int8_attn_nowhere(const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1,
     const int32_t * idx, int n_idx, const float * state, void * scratch);
+uint32_t int8_window_nowhere(
+    const struct mra_attn_head * a, const struct mra_int8_pack * p, int i0, int i1, int window, void * scratch);

@@ -14,12 +14,12 @@ fi
 
 places() { for f in $1; do echo "$work/cuda"/$f; done; }
 build_test() { cmake --build "$build" -j 2 --target "test-cuda-mutant-$1"; }
-run_test() { # ops, attn, query-order or span-pool; stops at the first failure
+run_test() { # ops, attn, query-order, span-pool, layers or rope; stops at the first failure
     case $1 in
         ops) set -- ops 200 ;;
         attn) set -- attn 0 17000 ;;
-        span-pool) set -- span-pool ;;
-        *) set -- query-order "$src/tests/golden/attn" ;;
+        query-order) set -- query-order "$src/tests/golden/attn" ;;
+        *) set -- "$1" "" ;;
     esac
     MRA_FAIL_FAST=1 timeout -k 10 600 "$build/bin/test-cuda-mutant-$1" ${2:-} ${3:-} && return 0
     why=$(grep -m 1 '^cuda-host:' "$log" || grep -m 1 '^FAIL' "$log" || echo "the program died")
@@ -120,4 +120,35 @@ attn       |pack.cu|k->nb, (uintptr_t) k->data) \!\! !mra_device_in_place(f16, v
 attn       |pack.cu|hi = max4(hi, v);|hi = v;
 attn       |pack.cu|sum.x/n,|sum.x/s.plan.g,
 query-order|order-tree.cu|__syncthreads(); // before it changes|
+layers short|window-attn.cu|dv, key < last ? key : -1, thread, blockDim.x); mra_copy_commit(); const int j|dv, key, thread, blockDim.x); mra_copy_commit(); const int j
+layers     |window-attn.cu|&& key < r.n_k;|;
+layers     |window-attn.cu|&& j + n <= r.n_k;|;
+layers     |window-attn.cu|__syncthreads(); // tile t is there|// tile t is there
+layers     |window-attn.cu|mra_copy_wait<0>();|mra_copy_wait<1>();
+layers     |window-attn.cu|tiles[(t + 1) % 2], k|tiles[t % 2], k
+layers short|window-attn.cu|key >= row - r.reach|key > row - r.reach
+layers     |window-attn.cu|key <= row + r.reach|key < row + r.reach
+layers     |window-attn.cu|j <= r.i + 15 + r.reach|j < r.i + 15 + r.reach
+layers     |window-attn.cu|j + n > r.i - r.reach|j + n > r.i - r.reach + 1
+layers     |window-attn.cu|j >= r.i + 15 - r.reach|j >= r.i - r.reach
+layers     |window-attn.cu|j + n <= r.i + r.reach + 1|j + n <= r.i + r.reach + 16
+layers     |window-attn.cu|max(i0 - r.reach, 0)|max(i0 - r.reach + 1, 0)
+layers     |window-attn.cu|min(end + r.reach, s.n_k)|min(end + r.reach - 1, s.n_k)
+layers     |window-attn.cu|min(w.window, s.n_k)|w.window
+layers     |window-attn.cu|head / (n_head / (int) a.k.ne[2])|head % (int) a.k.ne[2]
+layers     |window-attn.cu|mra_alibi_exponent(head, n_head)|mra_alibi_exponent(head, 2*n_head)
+layers     |window-attn.cu|-r.slope, s[y][t] * r.scale|-r.slope, s[y][t]
+layers     |norm.cu|if (i >= a.x.n) return;|
+layers     |norm.cu|mra_warp_sum(mean) / a.n|mra_warp_sum(mean) / (a.n + 1)
+layers     |norm.cu|c < a.n && !a.rms|c < a.n
+layers     |norm.cu|a.b ? a.b[c] : 0.0f|0.0f
+layers     |glu.cu|gate[n + c]|gate[n]
+layers     |glu.cu|0.044715f*x|0.044715f
+rope  short|rope.cu|a.interleaved ? 1 : a.r;|a.interleaved ? 1 : a.d/2;
+rope       |rope.cu|a.interleaved ? 2 : 1|1
+rope       |rope.cu|i / a.r*a.d|i / a.r*2*a.r
+rope       |rope.cu|o*cs + e*s|o*cs - e*s
+rope       |rope.cu|i < a.n_head*a.r|i < a.n_head*a.r - 1
+rope       |rope.cu|a.positions[blockIdx.x]|(int) blockIdx.x
+rope       |rope.cu|p->u.rope_table.scale*|
 LIST

@@ -271,6 +271,8 @@ test-backend|backend.c|{ ggml_backend_event_wait(PEER(b), e); }|{ (void) b; (voi
 test-backend-choice|backend.c|return t == dev_buft(d);|return ggml_backend_dev_supports_buft(peer_dev(d), t);
 test-backend-choice|backend.c|reg->api_version != GGML_BACKEND_API_VERSION|0
 test-backend|backend.c|if (!mra_pack_is_foreign(t)) return|return
+test-backend|backend.c|pin_memory(sched, t, mra);|
+test-backend|backend.c|if (lies_elsewhere(c, t)) return|if (0) return
 test-backend|backend.c|ggml_backend_sched_get_tensor_backend(sched, t) \!\!|
 test-backend-choice|backend.c|if (!ggml_mra_is_node(t)) return false;|
 test-backend|*.c *.h|if (mra_pack_is_foreign(dst)) {|if (0) {

@@ -300,6 +300,45 @@ static void test_elsewhere(int frame, unsigned kinds, int refuse) {
     fake.refuse = 0;
 }
 
+// Rows that are changed in place are made where that happens; where they must be elsewhere, the graph fails.
+static void test_in_place(bool elsewhere) {
+    ggml_backend_t dev = fake_backend_new("FAKE0"), mra = fake_companion_new(dev), list[] = { dev, mra, cpu };
+    struct ggml_context * ctx = ggml_init((struct ggml_init_params) {
+        .mem_size = 16 * ggml_tensor_overhead() + ggml_graph_overhead(), .no_alloc = true });
+    struct mra_error err = { 0 };
+    struct ggml_tensor *x = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 2, 1),
+                       *at = ggml_new_tensor_1d(ctx, GGML_TYPE_I32, 1);
+    ggml_set_input(x);
+    ggml_set_input(at);
+    struct ggml_tensor *y = ggml_scale(ctx, x, 2), *table = ggml_mra_rope_table(ctx, at, 2, 1e4f, 1, &err),
+                       *out = ggml_mra_rope(ctx, y, table, 2, 1, false, &err);
+    struct ggml_cgraph * g = ggml_new_graph(ctx);
+    ggml_set_output(out);
+    ggml_build_forward_expand(g, out);
+    ggml_backend_sched_t sched = ggml_backend_sched_new(list, NULL, 3, 64, false, false);
+    if (elsewhere) ggml_backend_sched_set_tensor_backend(sched, y, cpu);
+    CHECK(ggml_backend_mra_pin(sched, g, mra) == 2, "table and rope are pinned");
+    const float rows[2] = { 1, 0 };
+    const int32_t position = 1;
+    float got[2] = { 0 };
+    enum ggml_status st = GGML_STATUS_ALLOC_FAILED;
+    if (ggml_backend_sched_alloc_graph(sched, g)) {
+        ggml_backend_tensor_set(x, rows, 0, sizeof(rows));
+        ggml_backend_tensor_set(at, &position, 0, sizeof(position));
+        st = ggml_backend_sched_graph_compute(sched, g);
+        ggml_backend_tensor_get(out, got, 0, sizeof(got));
+    }
+    CHECK((st == GGML_STATUS_SUCCESS) != elsewhere, "in place%s: status %d", elsewhere ? ", elsewhere" : "", (int) st);
+    if (elsewhere) CHECK(strstr(ggml_backend_mra_error(mra), "works in place"), "%s", ggml_backend_mra_error(mra));
+    else
+        CHECK(fabs(got[0] - 2 * cos(1)) < 1e-6 && fabs(got[1] - 2 * sin(1)) < 1e-6, "in place: %g %g", (double) got[0],
+            (double) got[1]);
+    ggml_backend_sched_free(sched);
+    ggml_free(ctx);
+    ggml_backend_free(mra);
+    ggml_backend_free(dev);
+}
+
 int main(void) {
     fake_device_register();
     cpu = ggml_backend_cpu_init();
@@ -311,6 +350,8 @@ int main(void) {
         fake.exec_eager = i & 4;
         for (int f = 0; f < N_FRAMES; f++) test_order(f);
         if (!fake.no_events) test_events();
+        test_in_place(false);
+        test_in_place(true);
         for (int k = 0; k < 8; k++) test_sched(i < 2 ? k % 4 : 1 + i % 2, 1, k & 1, k & 2, k & 4);
         for (int k = 0; k < N_FRAMES; k++) test_sched(k, 2, k & 1, k & 2, false);
     }

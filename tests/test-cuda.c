@@ -1,4 +1,4 @@
-// For a person with a GPU to run once: the tables of test-ops and test-attn on a CUDA device against the CPU, then
+// For a person with a GPU to run once: the tables of the operator tests on a CUDA device against the CPU, then
 // times, then one line for a report.
 #include "cuda-counts.h"
 #include "device-target.h"
@@ -36,8 +36,8 @@ static double now_ms(void) {
 
 // ---- times ----
 
-enum attention { FLASH, EXACT, COLUMNS, N_ATTENTION };
-static const char * const attention_name[] = { "flash", "exact", "columns 1/8" };
+enum attention { FLASH, EXACT, COLUMNS, WINDOW, N_ATTENTION };
+static const char * const attention_name[] = { "flash", "exact", "columns 1/8", "window 128" };
 
 // milliseconds of one graph, the median of 5 batches of about 100 ms each; its result into out
 static double time_graph(ggml_backend_t backend, struct ggml_cgraph * cg, struct ggml_tensor * o, float * out) {
@@ -70,9 +70,14 @@ static double time_attention(enum attention kind, int n, float * out) {
     struct ggml_tensor *q = graph_heads(&g, GGML_TYPE_F32, D, n, N_HEAD, 1, x, 0),
                        *k = graph_heads(&g, GGML_TYPE_F16, D, n, N_HEAD, 1, x, 0);
     struct mra_attn_params p = kind == EXACT ? mra_attn_params_exact() : mra_attn_params_default();
+    const struct mra_window_params near = { .window = 64 };
+    const int32_t starts[2] = { 0, n };
     struct mra_error err = { 0 };
-    struct ggml_tensor * o = kind == FLASH ? ggml_flash_attn_ext(g.ctx, q, k, k, NULL, .125f, 0, 0)
-                                           : ggml_mra_attn(g.ctx, q, k, k, NULL, &p, &err);
+    struct ggml_tensor * o;
+    if (kind == FLASH) o = ggml_flash_attn_ext(g.ctx, q, k, k, NULL, .125f, 0, 0);
+    else if (kind == WINDOW)
+        o = ggml_mra_window_attn(g.ctx, q, k, k, graph_input(&g, GGML_TYPE_I32, 2, 1, 1, 1, starts), n, &near, &err);
+    else o = ggml_mra_attn(g.ctx, q, k, k, NULL, &p, &err);
     ggml_backend_t backend = kind == FLASH ? device_target_backend() : device_target_companion();
     double ms = -1;
     CHECK(o, "%s: %s", attention_name[kind], err.msg);
@@ -108,10 +113,11 @@ static struct limits limits_of(int multiprocessors, int khz, int major, int mino
     return l;
 }
 
-// what a time is of the least that counts allow. Exact attention's grow with n; the others' are known where they were
-// counted
+// what a time is of the least that counts allow. Exact attention's counts of a query grow with n, a window's do not;
+// the others' are known where they were counted
 static void print_share(const char * name, const struct cuda_counts * c, struct limits l, int n, double ms) {
-    const double queries = (double) n * N_HEAD / l.multiprocessors / l.hertz * 1e3 * n / 4096,
+    const double grown = c == &window_counts ? 1 : n / 4096.0,
+                 queries = (double) n * N_HEAD / l.multiprocessors / l.hertz * 1e3 * grown,
                  issue = c->instructions * queries / 4, tensor = l.tensor ? c->mma * 2048 * queries / l.tensor : 0;
     printf("%22s: at least %.3f by instructions", name, issue);
     if (tensor) printf(", %.3f by tensor cores", tensor);
@@ -133,6 +139,7 @@ static void times(char * line, size_t size, int max_n) {
         for (int i = 0; i < N_ATTENTION; i++) printf("%14.3f", ms[i] = time_attention((enum attention) i, n, out[i]));
         printf("\n");
         if (device_limits.hertz > 0) print_share("exact", &exact_counts, device_limits, n, ms[EXACT]);
+        if (device_limits.hertz > 0) print_share("window 128", &window_counts, device_limits, n, ms[WINDOW]);
         if (device_limits.hertz > 0 && n == 4096)
             print_share("columns 1/8", &columns_counts, device_limits, n, ms[COLUMNS]);
         const double exact = relative_error(out[EXACT], out[FLASH], n_out),
@@ -140,8 +147,8 @@ static void times(char * line, size_t size, int max_n) {
         CHECK(ms[FLASH] < 0 || exact < 5e-3, "n = %d: exact differs from flash attention by %.1e", n, exact);
         CHECK(columns < .7, "n = %d: columns differs from exact by %.2f", n, columns);
         const size_t at = strlen(line);
-        snprintf(line + at, size - at, "%s n=%d %.3f/%.3f/%.3f", n == MIN_N ? "; ms flash/exact/columns:" : ",", n,
-            ms[FLASH], ms[EXACT], ms[COLUMNS]);
+        snprintf(line + at, size - at, "%s n=%d %.3f/%.3f/%.3f/%.3f",
+            n == MIN_N ? "; ms flash/exact/columns/window:" : ",", n, ms[FLASH], ms[EXACT], ms[COLUMNS], ms[WINDOW]);
     }
     for (int i = 0; i < N_ATTENTION; i++) free(out[i]);
 }
@@ -236,6 +243,8 @@ int main(int argc, char ** argv) {
     printf("%s\n", line);
     test_ops_main(1, argv);
     test_attn_main(2, (char *[]) { argv[0], (char *) n_random, NULL });
+    test_layers_main();
+    test_rope_main();
     if (max_n >= MIN_N) times(text, sizeof(text), max_n);
     printf("\nmra-test-cuda: %s: %s; %d checks, %d failed; %ld of %ld nodes on the device; max error %.1e%s\n",
         n_failed ? "FAILED" : "passed", line, n_checks, n_failed, device_target_nodes[1],

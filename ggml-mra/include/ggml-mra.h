@@ -286,7 +286,7 @@ struct mra_attn_error mra_attn_error_of(const double * sums); // [MRA_ATTN_ERROR
 struct ggml_tensor * ggml_mra_attn_levels(
     struct ggml_context * ctx, struct ggml_tensor * out, int step, struct mra_error * err);
 
-// ---- what an encoder has around its attention (CPU) -----------------------------------------------------------
+// ---- what an encoder has around its attention (linear: on the CPU) --------------------------------------------
 
 #define MRA_LINEAR_WEIGHTS 3
 
@@ -335,7 +335,8 @@ struct ggml_tensor * ggml_mra_rope(struct ggml_context * ctx, struct ggml_tensor
 // Attention within a window, and with ALiBi: exact, p_ij = scale*q_i.k_j - slope*|i - j|, of packed sequences as in
 // ggml_mra_attn_packed; head h of n_head = 2^a has the slope 2^(-max_bias*(h + 1)/n_head) (of other numbers: as ALiBi's
 // authors do). The cost is that of 2*window + 64 keys for each query. With ALiBi far keys are left out where |q||k|
-// shows that all of them together weigh less than 2^-24 of what is left; not where a key or a value is not finite.
+// shows that all of them together weigh less than 2^-24 of what is left; not where a key or a value is not finite, and
+// not on a GPU.
 struct mra_window_params {
     int window;     // keys with |i - j| <= window; -1: all
     float max_bias; // ALiBi's, usually 8; 0: no bias

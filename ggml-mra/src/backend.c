@@ -116,7 +116,16 @@ static enum mra_status join_peer(struct companion * c) {
     return st;
 }
 
+// Of a node that works in place the scheduler copies the source, but not the memory that the result is a view of.
+static bool lies_elsewhere(const struct companion * c, const struct ggml_tensor * t) {
+    const ggml_backend_buffer_t b = t->view_src ? t->view_src->buffer : NULL;
+    return b && ggml_backend_buffer_get_type(b) != ggml_backend_get_default_buffer_type(c->peer);
+}
+
 static enum mra_status run_node(struct companion * c, const struct ggml_tensor * t) {
+    if (lies_elsewhere(c, t))
+        return mra_fail(&c->err, MRA_ERR_BACKEND, "%s: %s works in place, in memory of another device", c->name,
+            ggml_mra_op_name(t));
     if (!mra_pack_is_foreign(t)) return c->exec->run(c->state, t, &c->err);
     struct ggml_tensor pack = mra_pack_again(t), own = *t;
     own.src[3] = &pack;
@@ -245,6 +254,14 @@ const char * ggml_backend_mra_error(ggml_backend_t mra) {
     return ggml_backend_is_mra(mra) ? ((struct companion *) mra->context)->err.msg : "";
 }
 
+// What an in-place node works in is made where the node runs.
+static void pin_memory(ggml_backend_sched_t sched, const struct ggml_tensor * t, ggml_backend_t mra) {
+    struct ggml_tensor * x = t->view_src;
+    if (!x || x->buffer || ggml_backend_sched_get_tensor_backend(sched, x)) return;
+    if (x->op == GGML_OP_NONE || ggml_backend_supports_op(PEER(mra), x))
+        ggml_backend_sched_set_tensor_backend(sched, x, PEER(mra));
+}
+
 int ggml_backend_mra_pin(ggml_backend_sched_t sched, struct ggml_cgraph * graph, ggml_backend_t mra) {
     int n = 0;
     for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
@@ -253,6 +270,7 @@ int ggml_backend_mra_pin(ggml_backend_sched_t sched, struct ggml_cgraph * graph,
             !ggml_backend_supports_op(mra, t))
             continue;
         ggml_backend_sched_set_tensor_backend(sched, t, mra);
+        pin_memory(sched, t, mra);
         n++;
     }
     return n;

@@ -16,13 +16,13 @@
     ROW(ATTN, attn, "attn") \
     ROW(QUERY_ORDER, query_order, "query-order") \
     ROW(SPAN_POOL, span_pool, "span-pool") \
-    ROW(SCRATCH, scratch, "scratch") \
-    ROW(LINEAR, linear, "linear") \
     ROW(NORM, norm, "norm") \
     ROW(GLU, glu, "glu") \
     ROW(ROPE_TABLE, rope_table, "rope-table") \
     ROW(ROPE, rope, "rope") \
     ROW(WINDOW_ATTN, window_attn, "window-attn") \
+    ROW(SCRATCH, scratch, "scratch") \
+    ROW(LINEAR, linear, "linear") \
     ROW(ATTN_ERROR, attn_error, "attn-error") \
     ROW(ATTN_LEVELS, attn_levels, "attn-levels")
 
@@ -142,8 +142,9 @@ struct mra_rope_node {
 
 struct mra_window_attn_node {
     float scale;
-    float max_bias; // ALiBi's; 0: none
-    int32_t window; // largest distance, -1: any
+    float max_bias;  // ALiBi's; 0: none
+    int32_t window;  // largest distance, -1: any
+    int32_t max_len; // longest sequence
 };
 
 struct mra_attn_error_node {
@@ -200,6 +201,14 @@ MRA_INLINE int mra_source_count(const struct mra_node * p) {
     int n = p->n_fixed;
     for (int i = 0; i < MRA_SRC_COUNT; i++) n += p->sources >> i & 1;
     return n;
+}
+
+// -log2 of ALiBi's slope of a head, for max_bias = 1: (h + 1)/m of the first m heads, m the largest power of two up to
+// n_head; the others have those of 2m heads that lie between
+MRA_INLINE float mra_alibi_exponent(int64_t h, int64_t n_head) {
+    int64_t m = 1;
+    while (2 * m <= n_head) m *= 2;
+    return h < m ? (float) (h + 1) / (float) m : (float) (2 * (h - m) + 1) / (float) (2 * m);
 }
 
 // frames whose query blocks choose single keys

@@ -34,20 +34,15 @@ struct ggml_tensor * ggml_mra_window_attn(struct ggml_context * ctx, struct ggml
         .scale = params->scale > 0 ? params->scale : 1 / sqrtf((float) q->ne[0]),
         .max_bias = params->max_bias,
         .window = params->window,
+        .max_len = (int32_t) max_len,
     };
     const struct mra_sources src = { .fixed = { q, k, v, pack }, .optional = { [MRA_SRC_LENGTHS] = starts } };
     const int64_t ne[4] = { v->ne[0], q->ne[2], q->ne[1], 1 };
     return mra_node_new(ctx, GGML_TYPE_F32, ne, &src, p, err);
 }
 
-// ALiBi's slope of a head: 2^(-max_bias (h + 1)/m) of the first m heads, m the largest power of two up to n_head; the
-// others have those of 2m heads that lie between
 static float slope_of(float max_bias, int64_t h, int64_t n_head) {
-    if (max_bias == 0) return 0;
-    int64_t m = 1;
-    while (2 * m <= n_head) m *= 2;
-    const double e = h < m ? (double) (h + 1) / (double) m : (double) (2 * (h - m) + 1) / (double) (2 * m);
-    return (float) exp2(-(double) max_bias * e);
+    return max_bias == 0 ? 0 : (float) exp2(-(double) max_bias * (double) mra_alibi_exponent(h, n_head));
 }
 
 // What bounds the scores of a head's keys: their mean, which softmax does not see, and the largest |k_j - mean|^2; NaN

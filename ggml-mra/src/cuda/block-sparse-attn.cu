@@ -6,15 +6,6 @@
 #include "softmax-state.cuh"
 #include "tile.cuh"
 
-// D = 256: smaller tiles and fewer rows keep registers and shared memory within bounds
-template <int D> struct attend_shape {
-    enum {
-        KEYS = D <= 128 ? 32 : 16,
-        WARPS = D <= 128 ? 4 : 2,
-        BLOCKS = D <= 64 ? 3 : 2
-    }; // BLOCKS: that a multiprocessor holds at least
-};
-
 // The keys of one block row: n of them, in ascending order.
 struct key_list {
     const int32_t * cells; // NULL: keys 0, 1, ...

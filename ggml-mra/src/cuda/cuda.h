@@ -40,6 +40,11 @@ MRA_CUDA_KIND(block_sparse_attn);
 MRA_CUDA_KIND(attn);
 MRA_CUDA_KIND(query_order);
 MRA_CUDA_KIND(span_pool);
+MRA_CUDA_KIND(norm);
+MRA_CUDA_KIND(glu);
+MRA_CUDA_KIND(rope_table);
+MRA_CUDA_KIND(rope);
+MRA_CUDA_KIND(window_attn);
 #undef MRA_CUDA_KIND
 
 #ifdef __cplusplus

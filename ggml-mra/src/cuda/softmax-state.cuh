@@ -6,6 +6,16 @@
 #include "common.cuh"
 #include "tile.cuh"
 
+// The thread blocks of exact attention. D = 256: smaller tiles and fewer rows keep registers and shared memory within
+// bounds
+template <int D> struct attend_shape {
+    enum {
+        KEYS = D <= 128 ? 32 : 16,
+        WARPS = D <= 128 ? 4 : 2,
+        BLOCKS = D <= 64 ? 3 : 2
+    }; // BLOCKS: that a multiprocessor holds at least
+};
+
 template <int D> struct softmax_state {
     float o[D / 8][4];
     float max[2], sum[2]; // scores times log2(e); sum: this lane's share
