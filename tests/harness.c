@@ -10,8 +10,8 @@
 #    include "threads-target.h"
 #endif
 #ifdef MRA_TEST_WIDE
-extern const struct mra_kernels mra_kernels_wide;                               // isa-wide.c
-extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
+extern const struct mra_kernels mra_kernels_wide;                                    // isa-wide.c
+extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes;      // isa-bytes.c, isa-bytes-v3.c
 extern const struct mra_dense_kernels mra_dense_plain_tiles, mra_dense_plain_matrix; // isa-amx.c, isa-matrix.c
 extern const struct mra_int8_kernels mra_int8_wide_bytes, mra_int8_v3_bytes, mra_int8_plain_tiles,
     mra_int8_plain_matrix;

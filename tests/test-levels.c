@@ -107,8 +107,8 @@ static const char * with_isa(const char * self, const char * isa, const char * m
 }
 
 static void test_names(const char * self) {
-    static const char * const names[] = { "ref", "base", "v3", "v3-vnni", "v4", "v4-vnni", "v4-amx", "neon", "neon-dot", "neon-i8mm",
-        "v9", "V3", "v3 " };
+    static const char * const names[] = { "ref", "base", "v3", "v3-vnni", "v4", "v4-vnni", "v4-amx", "neon", "neon-dot",
+        "neon-i8mm", "v9", "V3", "v3 " };
     const char * best = NULL;
     char line[1024];
     unsetenv("MRA_ISA");

@@ -8,7 +8,7 @@ typedef int8_t small;
 typedef int8_t vsmall __attribute__((vector_size(VL), aligned(1), may_alias));
 #    define SMALL_BITS 8
 #    define SMALL_MASK 255
-#    define KEY_BIAS   V_BIAS         // keys are the unsigned side of x86's dot product; ARM's has two signed ones
+#    define KEY_BIAS   V_BIAS // keys are the unsigned side of x86's dot product; ARM's has two signed ones
 // weights are always unsigned: ARM's dot product then wants unsigned values; with products of matrices comes one that
 // takes both
 #    define VALUE_BIAS (V_MATRIX ? 0 : 128 - V_BIAS)

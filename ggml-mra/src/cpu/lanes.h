@@ -330,7 +330,7 @@ INL vi v_matrix(vi acc, vi a, vi b) { return v_matrix_plain(acc, (v8) a, (v8) b,
 INL vi v_matrix_unsigned(vi acc, vi a, vi b) { return v_matrix_plain(acc, (v8) a, (v8) b, 255); }
 #    endif
 
-// a, b: sums of rows 0, 1 and of rows 2, 3 with two columns. Those of the four rows with the first, with the second one.
+// a, b: sums of rows 0, 1 and of rows 2, 3 with two columns; of all four with the first, with the second one
 INL vi v_first_column(vi a, vi b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6); }
 INL vi v_second_column(vi a, vi b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7); }
 
