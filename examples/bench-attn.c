@@ -136,7 +136,8 @@ static enum mra_status one_row(struct bench * b, const struct attn_data * d, con
 // products have floats of their own in no other way than the level below.
 static bool rows_of_type(
     struct bench * b, const struct attn_data * d, const char * frame, double budget, enum mra_attn_type type) {
-    static const char * const levels[] = { "base", "neon", "neon-dot", "v3", "v3-vnni", "v4", "v4-vnni", "v4-amx" };
+    static const char * const levels[] = { "base", "neon", "neon-dot", "neon-i8mm", "v3", "v3-vnni", "v4", "v4-vnni",
+        "v4-amx" };
     const struct mra_kernels * best = mra_kernels_get();
     const bool isa = b->o->isa;
     struct mra_error err;

@@ -18,7 +18,7 @@ extern const struct peak_isa peak_base;
 #if defined(__x86_64__)
 extern const struct peak_isa peak_v3, peak_v4, peak_vnni, peak_avxvnni, peak_amx;
 #elif defined(__aarch64__)
-extern const struct peak_isa peak_neon, peak_dotprod;
+extern const struct peak_isa peak_neon, peak_dotprod, peak_i8mm;
 #endif
 
 // ---- levels ----------------------------------------------------------------------------------------------------
@@ -42,6 +42,7 @@ static bool runs_dotprod(void) {
     return true; // every Apple core with this ABI
 #    endif
 }
+static bool runs_i8mm(void) { return mra_kernels_by_name("neon-i8mm") != NULL; }
 #endif
 static bool runs_base(void) { return mra_kernels_by_name("base") != NULL; }
 
@@ -60,6 +61,7 @@ static const struct {
 #elif defined(__aarch64__)
     { &peak_neon, runs_neon, "neon" },
     { &peak_dotprod, runs_dotprod, "neon-dot" },
+    { &peak_i8mm, runs_i8mm, "neon-i8mm" },
 #endif
 };
 enum { N_LEVELS = sizeof(levels) / sizeof(levels[0]) };

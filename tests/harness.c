@@ -10,10 +10,11 @@
 #    include "threads-target.h"
 #endif
 #ifdef MRA_TEST_WIDE
-extern const struct mra_kernels mra_kernels_wide;                               // isa-wide.c
-extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes; // isa-bytes.c, isa-bytes-v3.c
-extern const struct mra_dense_kernels mra_dense_plain_tiles;                    // isa-amx.c
-extern const struct mra_int8_kernels mra_int8_wide_bytes, mra_int8_v3_bytes, mra_int8_plain_tiles; // isa-amx.c
+extern const struct mra_kernels mra_kernels_wide;                                    // isa-wide.c
+extern const struct mra_dense_kernels mra_dense_wide_bytes, mra_dense_v3_bytes;      // isa-bytes.c, isa-bytes-v3.c
+extern const struct mra_dense_kernels mra_dense_plain_tiles, mra_dense_plain_matrix; // isa-amx.c, isa-matrix.c
+extern const struct mra_int8_kernels mra_int8_wide_bytes, mra_int8_v3_bytes, mra_int8_plain_tiles,
+    mra_int8_plain_matrix;
 #endif
 
 int n_checks, n_failed;
@@ -335,8 +336,20 @@ const struct mra_kernels * plain_tiles(void) {
     return NULL;
 }
 
+const struct mra_kernels * matrix_kernels(const struct mra_kernels ** dots) {
+#    ifdef MRA_TEST_WIDE
+    static struct mra_kernels k[2];
+    if (mra_kernels_by_name("v3")) {
+        *dots = with_bytes(&k[0], &mra_dense_v3_bytes, &mra_int8_v3_bytes, "v3-vnni without its instruction");
+        return with_bytes(&k[1], &mra_dense_plain_matrix, &mra_int8_plain_matrix, "neon-i8mm in plain C");
+    }
+#    endif
+    *dots = mra_kernels_by_name("neon-dot");
+    return mra_kernels_by_name("neon-i8mm");
+}
+
 int dense_tables(const struct mra_kernels ** out, int max) {
-    static const char * const names[] = { "v3-vnni", "v4-vnni", "v4-amx", "neon-dot" };
+    static const char * const names[] = { "v3-vnni", "v4-vnni", "v4-amx", "neon-dot", "neon-i8mm" };
     int n = kernel_tables(out, max);
     n += tables_by_name(names, sizeof(names) / sizeof(names[0]), out + n, max - n);
 #    ifdef MRA_TEST_WIDE
@@ -348,6 +361,8 @@ int dense_tables(const struct mra_kernels ** out, int max) {
             out[n++] = with_bytes(
                 &bytes[1], &mra_dense_v3_bytes, &mra_int8_v3_bytes, "v3-vnni without its instruction");
         if (!mra_kernels_by_name("v4-amx") && n < max) out[n++] = plain_tiles();
+        const struct mra_kernels * dots;
+        if (n < max) out[n++] = matrix_kernels(&dots);
     }
 #    endif
     return n;

@@ -101,6 +101,9 @@ double attn_tolerance(const struct mra_kernels * k, double tol);
 int dense_tables(const struct mra_kernels ** out, int max);
 // the kernels of v4-amx with tiles in plain C, one of these where the CPU has no tiles; NULL: not of this architecture
 const struct mra_kernels * plain_tiles(void);
+// the kernels with products of matrices of bytes, one of these, in plain C where the CPU is of another architecture;
+// dots: those with dot products that give the same bits. NULL: the CPU has none
+const struct mra_kernels * matrix_kernels(const struct mra_kernels ** dots);
 // Those of them that compute attention in integers, and for each the reference with the same integers. With the CUDA
 // kernels linked in: CUDA, which has none, and the reference in floats.
 int int8_tables(const struct mra_kernels ** out, const struct mra_kernels ** ref, int max);

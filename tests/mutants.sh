@@ -94,6 +94,7 @@ write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel;
     bytes="{ .form = MRA_INT8_BYTES, .bytes = sizeof(small), .pack = int8_pack, .attn = int8_attn, .window_attn = int8_window_attn, .means = int8_means, .scores = int8_scores, .values = int8_values }"
     rm -f "$kernels/alone-vnni.c" "$kernels/alone-vnni.o"
     case $1 in
+        */cpu/*-matrix.inc) cat "$work/tests/isa-matrix.c" ;;
         */cpu/columns*.inc) alone columns.inc columns columns ;;
         */cpu/linear*.inc)  alone linear.inc dense "$dense"
             alone_vnni linear.inc dense "{ .linear_x = linear_x, .linear = linear }" int8 >"$kernels/alone-vnni.c" ;;
@@ -236,6 +237,13 @@ test-attn   |*.c *.h|const int64_t head_kv = j->q ? head/(q->ne[2]/j->k->ne[2]) 
 test-attn   |*.c *.h|if (ith == 0) atomic_store_explicit|if (0) atomic_store_explicit
 test-attn   |*.c *.h|lq = n_q == n_k ? lk : n_q;|lq = n_q;
 test-golden |*.c *.h|(uint16_t) (i ? 0 : a->first_n)|0
+test-linear matrix|cpu/linear-matrix.inc|{ p[0], p[0], p[1], p[1] }|{ p[0], p[1], p[0], p[1] }
+test-linear matrix|cpu/linear-matrix.inc|v_to_float(acc[m][j]) * of_columns(d + 2 * j), scale|v_to_float(acc[m][j]) * scale, of_columns(d + 2 * j)
+test-linear matrix|cpu/linear-matrix.inc|of_columns(min + 2 * j)|of_columns(min)
+test-linear matrix|cpu/linear-matrix.inc|(m * STEPS + k) * 2|(m * STEPS) * 2
+test-linear matrix|cpu/linear-matrix.inc|&sum[m][2 * j + 1], row[2 * m * NR + j]|&sum[m][2 * j + 1], row[2 * m * NR]
+test-linear matrix|cpu/linear-x.inc|if (V_MATRIX && !few) x_pair_up|if (0) x_pair_up
+test-linear matrix|cpu/linear-x.inc|k)) + i % 2 * V_DEEP|k))
 test-linear |cpu/linear*.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
 test-linear |cpu/linear*.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
 test-linear |cpu/linear*.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
@@ -391,6 +399,15 @@ test-int8   |cpu/int8-attn.inc|* f * v_set1(p->v_factor[c + m])|* f
 test-int8   |cpu/int8-attn.inc|(idx ? idx[j + i] : j + i) * DV|(idx ? idx[j] : j + i) * DV
 test-int8   |cpu/int8-attn.inc|key[j] = p->key[idx[j]];|key[j] = p->key[idx[0]];
 test-int8   |cpu/int8-attn.inc|idx[n_full * KEYS + j < n ? n_full * KEYS + j : n - 1]|idx[n - 1]
+test-int8 matrix|cpu/int8-matrix.inc|sum[2 * i + 1][n] = v_second_column(|sum[2 * i + 1][n] = v_first_column(
+test-int8 matrix|cpu/int8-matrix.inc|weights ? v_matrix_unsigned(|0 ? v_matrix_unsigned(
+test-int8 matrix|cpu/int8-matrix.inc|b += b_step|b += 2 * V_DEEP
+test-int8 matrix|cpu/int8-matrix.inc|k->k + (size_t) j * D, 2 * D|k->k + (size_t) j * D, D
+test-int8 matrix|cpu/int8-matrix.inc|idx[j + i] * DV|idx[j] * DV
+test-int8 matrix|cpu/int8-matrix.inc|8, 24, 9, 25|8, 24, 25, 9
+test-int8 matrix|cpu/int8-pack.inc|V_MATRIX && !p->gather|V_MATRIX
+test-int8 matrix|cpu/int8-query.inc|H + i + r) * V_DEEP|H + i) * V_DEEP
+test-int8 matrix|cpu/lanes.h|u[1], 2, 6, 3, 7|u[1], 2, 3, 6, 7
 test-int8-group|cpu/int8-group.inc|KEY_BIAS * (uint32_t) v_hsum_i(sum)|0
 test-int8-group|cpu/int8-group.inc|s->same[i] = int8_dot_16(q, p->mean, D);|s->same[i] = 0;
 test-int8-group|cpu/int8-group.inc|int8_refused(a, p, step + i, norm2 + i,|int8_refused(a, p, step, norm2,

@@ -143,8 +143,8 @@ static void test_json(const char * bench) {
 // Every level of the kernels has the peak of its own vectors, and nothing runs above it
 static void test_peaks(const char * bench) {
     static const char * const names[][2] = { { "ref", "base" }, { "base", "base" }, { "v3", "v3" },
-        { "v3-vnni", "avxvnni" }, { "v4", "v4" }, { "v4-vnni", "vnni" }, { "neon", "neon" },
-        { "neon-dot", "dotprod" } };
+        { "v3-vnni", "avxvnni" }, { "v4", "v4" }, { "v4-vnni", "vnni" }, { "neon", "neon" }, { "neon-dot", "dotprod" },
+        { "neon-i8mm", "i8mm" } };
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         const int code = run(
             fmt("MRA_ISA=%s '%s' attn -n 256 --heads 2 --dim 64 -t 1 --reps 3 --frame exact --no-matmul "

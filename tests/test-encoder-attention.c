@@ -72,10 +72,10 @@ static void check_type(const struct golden * g, const struct golden * trained) {
         const bool has = mra_attn_type_runs(MRA_ATTN_INT8) == MRA_ATTN_INT8;
         CHECK(level || !has, "kernels base have int8");
         const char *numbers = mra_attn_numbers(MRA_ATTN_INT8), *isa = mra_isa(),
-                   *known = !has                          ? "float"
-            : strcmp(isa, "v4-amx") == 0                  ? "bf16"
-            : strstr(isa, "-vnni") || strstr(isa, "-dot") ? "int8"
-                                                          : "int16";
+                   *known = !has         ? "float"
+            : strcmp(isa, "v4-amx") == 0 ? "bf16"
+            : strchr(isa, '-')           ? "int8"
+                                         : "int16";
         CHECK(strcmp(numbers, known) == 0, "kernels %s: %s", isa, numbers);
         for (int i = 0; i < 4; i++) {
             const bool int8 = has && cases[i].int8;

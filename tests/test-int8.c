@@ -156,6 +156,23 @@ static void test_plain(const struct mra_kernels * tiles, const struct mra_kernel
     head_free(&h);
 }
 
+// products of matrices give the sums of dot products, and all else is the same
+static void test_matrix(const struct mra_kernels * k, const struct mra_kernels * dots, const struct int8_case * c) {
+    struct head h = head_of(c);
+    int32_t idx[130];
+    for (int i = 0; i < 130; i++) idx[i] = i * c->n_k / 130;
+    for (int list = 0; list < 2; list++) {
+        float *a = run_integers(&k->int8, &h.a, list ? idx : NULL, 130, NULL, 512),
+              *b = run_integers(&dots->int8, &h.a, list ? idx : NULL, 130, NULL, 512);
+        CHECK(memcmp(a, b, sizeof(float) * c->n_q * c->dv) == 0, "%s n=%d d=%d%s: %s differs from %s by %.1e",
+            kind_names[c->kind], c->n_k, c->d, list ? ", list" : "", k->name, dots->name,
+            max_difference(a, b, (int64_t) c->n_q * c->dv));
+        free(a);
+        free(b);
+    }
+    head_free(&h);
+}
+
 // MiniLM over prose
 static void test_golden(const struct mra_kernels * k, const struct npy * qkv) {
     enum { N_HEAD = 4, N = 512, D = 32 };
@@ -213,6 +230,8 @@ int main(int argc, char ** argv) {
     }
     const struct mra_kernels *tiles = mra_kernels_by_name("v4-amx"), *plain = plain_tiles();
     for (size_t i = 0; tiles && plain && i < sizeof(cases) / sizeof(cases[0]); i++) test_plain(tiles, plain, &cases[i]);
+    const struct mra_kernels *dots, *matrix = matrix_kernels(&dots);
+    for (size_t i = 0; matrix && i < sizeof(cases) / sizeof(cases[0]); i++) test_matrix(matrix, dots, &cases[i]);
     CHECK(n_int8 >= 3 || !mra_kernels_by_name("v3"), "only %d levels", n_int8);
     npy_free(&qkv);
     return summary("test-int8");

@@ -234,6 +234,15 @@ static void q4_0_to_float(const void * w, float * x, int64_t n) {
     }
 }
 
+static double linear_tolerance(bool floats, bool tiles) {
+    return floats ? 2e-6 : tiles ? 1e-5 : strchr(kern->name, '-') ? 2e-2 : 2e-3;
+}
+
+// kernels whose integers give the same bits as those under test; or NULL
+static const struct mra_kernels * same_bits(void) {
+    return strcmp(kern->name, "neon-i8mm") == 0 ? mra_kernels_by_name("neon-dot") : NULL;
+}
+
 static void test_linear(void) {
     static const struct {
         enum mra_weight_type type;
@@ -260,7 +269,8 @@ static void test_linear(void) {
     }
     struct block x = block_new(m, k, k + 8 * pick(0, 1), MRA_F32), res = block_new(m, n, n, MRA_F32),
                  b = block_new(1, n, n, MRA_F32);
-    float * y[2] = { calloc((size_t) m * n, 4), calloc((size_t) m * n, 4) };
+    float * y[3] = { calloc((size_t) m * n, 4), calloc((size_t) m * n, 4), calloc((size_t) m * n, 4) };
+    const struct mra_kernels * same = same_bits();
     const struct mra_weights weights = { w, row, row, types[t].type, types[t].to_float,
         pick(0, 1) ? (const float *) b.mem : NULL, n, 0 };
     struct mra_linear a = { .x = x.mem,
@@ -273,24 +283,24 @@ static void test_linear(void) {
         .floats = floats,
         .integers = !floats };
     void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, floats), 64));
-    for (int i = 0; i < 2; i++) {
-        const struct mra_dense_kernels * kt = !i ? &kern->dense : tiles ? &mra_dense_ref_bf16 : &mra_kernels_ref.dense;
+    for (int i = 0; i < (same ? 3 : 2); i++) {
+        const struct mra_dense_kernels * kt = i == 2 ? &same->dense
+            : !i                                     ? &kern->dense
+            : tiles                                  ? &mra_dense_ref_bf16
+                                                     : &mra_kernels_ref.dense;
         a.y = (char *) y[i];
         kt->linear_x(&a, 0, m, scratch);
         for (int c = 0; c < n; c += 64) kt->linear(&a, &weights, 0, m, c, c + 64 < n ? c + 64 : n, scratch);
     }
-    const double e = worst(y[0], y[1], (size_t) m * n),
-                 tol = floats     ? 2e-6
-        : tiles                   ? 1e-5
-        : strchr(kern->name, '-') ? 2e-2
-                                  : 2e-3;
-    CHECK(e <= tol, "linear type %d m %d k %d n %d: %.1e", t, m, k, n, e);
+    const double e = worst(y[0], y[1], (size_t) m * n);
+    CHECK(e <= linear_tolerance(floats, tiles), "linear type %d m %d k %d n %d: %.1e", t, m, k, n, e);
+    CHECK(!same || memcmp(y[0], y[2], (size_t) m * n * 4) == 0, "linear type %d m %d k %d n %d: other bits than %s", t,
+        m, k, n, same->name);
     free(w);
     free(x.mem);
     free(res.mem);
     free(b.mem);
-    free(y[0]);
-    free(y[1]);
+    for (int i = 0; i < 3; i++) free(y[i]);
     free(scratch);
 }
 
@@ -363,7 +373,9 @@ static void test_int8(void) {
     const struct mra_int8_kernels * ref = mra_int8_reference(&kern->int8);
     struct block q = block_new(n_q, d, d + 8, MRA_F32), k = block_new(n_k, d, d + 24, type),
                  v = block_new(n_k, dv, dv, type);
-    float * out[2] = { calloc((size_t) n_q * dv, 4), calloc((size_t) n_q * dv, 4) };
+    const struct mra_kernels * same = same_bits();
+    const size_t size = (size_t) n_q * dv * 4;
+    float * out[3] = { calloc(size, 1), calloc(size, 1), calloc(size, 1) };
     struct mra_attn_head a = { .q = q.rows, .k = k.rows, .v = v.rows, .n_q = n_q, .n_k = n_k, .d = d, .dv = dv };
     a.scale = .1f;
     a.ld_out = dv;
@@ -378,9 +390,9 @@ static void test_int8(void) {
     void * scratch = aligned_alloc(64, MRA_INT8_SCRATCH);
     for (int list = 0; list < 2; list++) {
         const int rows = list ? MRA_INT8_GATHER : MRA_INT8_ROWS;
-        uint32_t left[2] = { 0, 0 };
-        for (int t = 0; t < 2; t++) {
-            const struct mra_int8_kernels * kt = t ? ref : &kern->int8;
+        uint32_t left[3] = { 0, 0, 0 };
+        for (int t = 0; t < (same ? 3 : 2); t++) {
+            const struct mra_int8_kernels * kt = t == 2 ? &same->int8 : t ? ref : &kern->int8;
             void * mem = aligned_alloc(64, MRA_ROUND_UP(mra_int8_pack_size(d, dv, n_k, kt->bytes), 64));
             const struct mra_int8_pack p = mra_int8_pack_at(mem, d, dv, n_k, kt->bytes, list);
             a.out = out[t];
@@ -393,10 +405,11 @@ static void test_int8(void) {
         const double e = worst(out[0], out[1], (size_t) n_q * dv);
         CHECK(!left[0] && !left[1] && e <= 1e-5, "int8 n_q %d n_k %d d %d dv %d %s%s: %.1e", n_q, n_k, d, dv,
             type == MRA_F16 ? "f16" : "f32", list ? ", list" : "", e);
+        CHECK(!same || memcmp(out[0], out[2], size) == 0, "int8 n_q %d n_k %d d %d dv %d%s: other bits than %s", n_q,
+            n_k, d, dv, list ? ", list" : "", same->name);
     }
     free(scratch);
-    free(out[0]);
-    free(out[1]);
+    for (int t = 0; t < 3; t++) free(out[t]);
     free(q.mem);
     free(k.mem);
     free(v.mem);

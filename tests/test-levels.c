@@ -108,7 +108,7 @@ static const char * with_isa(const char * self, const char * isa, const char * m
 
 static void test_names(const char * self) {
     static const char * const names[] = { "ref", "base", "v3", "v3-vnni", "v4", "v4-vnni", "v4-amx", "neon", "neon-dot",
-        "v9", "V3", "v3 " };
+        "neon-i8mm", "v9", "V3", "v3 " };
     const char * best = NULL;
     char line[1024];
     unsetenv("MRA_ISA");

@@ -117,7 +117,7 @@ static float * run(const struct linear_case * c, const struct data * d, int i0, 
     return r;
 }
 
-static bool has_bytes(const struct mra_kernels * k) { return strstr(k->name, "vnni") || strstr(k->name, "dot"); }
+static bool has_bytes(const struct mra_kernels * k) { return strchr(k->name, '-') && !strstr(k->name, "amx"); }
 static bool has_tiles(const struct mra_kernels * k) { return strstr(k->name, "amx"); }
 
 // what a table may be off by: floats; bfloat16; 12 bits x 13 bits; 8 bits x 8 bits

@@ -357,8 +357,8 @@ struct ggml_tensor * ggml_mra_window_attn(struct ggml_context * ctx, struct ggml
 bool ggml_mra_is_node(const struct ggml_tensor * t);
 // "pool", "block-score", ...; NULL where t is NULL or no node of this library
 const char * ggml_mra_op_name(const struct ggml_tensor * t);
-// The CPU kernels in use: "v4-vnni", "v4", "v3-vnni", "v3", "base", "neon-dot", "neon" or "ref". The best that this CPU
-// runs, unless the environment variable MRA_ISA names another one that it runs.
+// The CPU kernels in use: "v4-amx", "v4-vnni", "v4", "v3-vnni", "v3", "base", "neon-i8mm", "neon-dot", "neon" or "ref".
+// The best that this CPU runs, unless the environment variable MRA_ISA names another one that it runs.
 const char * mra_isa(void);
 
 #ifdef __cplusplus

@@ -107,7 +107,7 @@ struct mra_int8_pack {
     struct mra_int8_range * range; // [n/MRA_INT8_KEYS]
     float *mean, *q_factor;        // [dk]: mean key, f
     float * v_factor;              // [dv]: g
-    bool gather;                   // v is laid out for lists of keys, else for all of them in order
+    bool gather;                   // k and v are laid out for lists of keys, else for all of them in order
 };
 
 struct mra_attn_head;
@@ -159,7 +159,8 @@ int mra_int8_near(
 // the specification, scalar
 extern const struct mra_int8_kernels mra_int8_ref_bytes, mra_int8_ref_words, mra_int8_ref_bf16;
 const struct mra_int8_kernels * mra_int8_reference(const struct mra_int8_kernels * k); // of k's form
-extern const struct mra_int8_kernels mra_int8_v3_vnni, mra_int8_v4_vnni, mra_int8_v4_amx, mra_int8_neon_dot;
+extern const struct mra_int8_kernels mra_int8_v3_vnni, mra_int8_v4_vnni, mra_int8_v4_amx, mra_int8_neon_dot,
+    mra_int8_neon_i8mm;
 
 // Bytes of a pack of n_k keys, and its pointers into 64-byte aligned memory.
 size_t mra_int8_pack_size(int d, int dv, int n_k, int bytes);

@@ -237,8 +237,8 @@ extern const struct mra_kernels mra_kernels_v4;   // AVX-512 F, BW, DQ, VL
 extern const struct mra_kernels mra_kernels_neon;
 
 // Dense layers and attention in integers (int8.h) of CPUs with dot products of bytes. All other kernels are those of
-// v3, v4 and neon: the tables "v3-vnni", "v4-vnni", "neon-dot".
-extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot;
+// v3, v4 and neon: the tables "v3-vnni", "v4-vnni", "neon-dot", "neon-i8mm" (with products of matrices of bytes).
+extern const struct mra_dense_kernels mra_dense_v3_vnni, mra_dense_v4_vnni, mra_dense_neon_dot, mra_dense_neon_i8mm;
 
 // The same with tiles of bfloat16, "v4-amx": x and the values of quantized weights are rounded to bfloat16 once, their
 // products are exact, sums are floats. mra_dense_ref_bf16: its reference.

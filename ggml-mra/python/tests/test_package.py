@@ -72,7 +72,7 @@ class Library(unittest.TestCase):
         self.assertFalse(hasattr(ctypes.CDLL(l.lib._name), "ggml_init"))  # another ggml in the process is not disturbed
 
     def test_kernels(self):
-        self.assertIn(ggml_mra.kernels(), "base v3 v3-vnni v4 v4-vnni v4-amx neon neon-dot".split())
+        self.assertIn(ggml_mra.kernels(), "base v3 v3-vnni v4 v4-vnni v4-amx neon neon-dot neon-i8mm".split())
 
 
 class Embeddings(unittest.TestCase):

@@ -66,6 +66,13 @@ static bool neon_dot(void) {
     return false;
 #    endif
 }
+static bool neon_i8mm(void) {
+#    if defined(__linux__)
+    return neon_dot() && (getauxval(AT_HWCAP2) >> 13 & 1); // HWCAP2_I8MM
+#    else
+    return false;
+#    endif
+}
 #endif
 static bool any(void) { return true; }
 
@@ -86,6 +93,7 @@ static const struct entry entries[] = {
     { "v3", v3, &mra_kernels_v3, NULL, NULL },
     { "base", v2, &mra_kernels_base, NULL, NULL },
 #elif defined(__aarch64__)
+    { "neon-i8mm", neon_i8mm, &mra_kernels_neon, &mra_dense_neon_i8mm, &mra_int8_neon_i8mm },
     { "neon-dot", neon_dot, &mra_kernels_neon, &mra_dense_neon_dot, &mra_int8_neon_dot },
     { "neon", any, &mra_kernels_neon, NULL, NULL },
     { "base", any, &mra_kernels_base, NULL, NULL },

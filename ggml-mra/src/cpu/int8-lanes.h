@@ -8,8 +8,10 @@ typedef int8_t small;
 typedef int8_t vsmall __attribute__((vector_size(VL), aligned(1), may_alias));
 #    define SMALL_BITS 8
 #    define SMALL_MASK 255
-#    define KEY_BIAS   V_BIAS         // keys are the unsigned side of x86's dot product; ARM's has two signed ones
-#    define VALUE_BIAS (128 - V_BIAS) // weights are always unsigned: ARM's dot product then wants unsigned values
+#    define KEY_BIAS   V_BIAS // keys are the unsigned side of x86's dot product; ARM's has two signed ones
+// weights are always unsigned: ARM's dot product then wants unsigned values; with products of matrices comes one that
+// takes both
+#    define VALUE_BIAS (V_MATRIX ? 0 : 128 - V_BIAS)
 #else
 typedef int16_t small;
 typedef int16_t vsmall __attribute__((vector_size(2 * VL), aligned(2), may_alias));
@@ -78,23 +80,24 @@ INL void v_store_small(void * p, vi a) {
 #endif
 }
 
-// as v_dot, x being weights, w values, whose bias comes off: sum x (w + 128) - 128 sum x
-INL vi v_dot_weights(vi acc, vi x, vi w) {
-#if VALUE_BIAS
-    const uint32x4_t sum = vdotq_u32(vdupq_n_u32(0), (uint8x16_t) x, (uint8x16_t) v_set1_i(0x01010101));
-    return (vi) vdotq_u32((uint32x4_t) acc, (uint8x16_t) x, (uint8x16_t) w) - VALUE_BIAS * (vi) sum;
+// as v_dot, x being weights, w values with VALUE_BIAS
+INL vi v_dot_values(vi acc, vi x, vi w) {
+#if V_MATRIX && defined(__ARM_FEATURE_MATMUL_INT8)
+    return (vi) vusdotq_s32((int32x4_t) acc, (uint8x16_t) x, (int8x16_t) w);
+#elif V_MATRIX
+    UNROLL for (int i = 0; i < 4; i++) acc += (x >> 8 * i & 255) * (w << (24 - 8 * i) >> 24);
+    return acc;
+#elif V_STEP == 4 && defined(__ARM_FEATURE_DOTPROD)
+    return (vi) vdotq_u32((uint32x4_t) acc, (uint8x16_t) x, (uint8x16_t) w);
 #else
     return v_dot(acc, x, w);
 #endif
 }
 
-// as v_dot, x being weights, w values with VALUE_BIAS
-INL vi v_dot_values(vi acc, vi x, vi w) {
-#if VALUE_BIAS
-    return (vi) vdotq_u32((uint32x4_t) acc, (uint8x16_t) x, (uint8x16_t) w);
-#else
-    return v_dot(acc, x, w);
-#endif
+// the same; the bias comes off: sum x (w + 128) - 128 sum x
+INL vi v_dot_weights(vi acc, vi x, vi w) {
+    acc = v_dot_values(acc, x, w);
+    return VALUE_BIAS ? acc - VALUE_BIAS * v_dot_values(v_set1_i(0), x, v_set1_i(0x01010101)) : acc;
 }
 
 // log2 of normal x > 0

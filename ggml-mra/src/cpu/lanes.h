@@ -1,5 +1,7 @@
 // Products of small integers, V_STEP of them in each 32-bit lane of a vector: V_STEP = 4 (bytes) where the CPU has a
 // dot product of bytes, else 2 (16 bits). With bytes, those of x may carry V_BIAS, which makes them unsigned.
+// V_MATRIX: there are products of matrices of bytes, too, 2 x 8 times 8 x 2. Then V_DEEP = 8 integers of a row are side
+// by side where the products of many rows read them, else V_STEP.
 #pragma once
 
 #include "vec.h"
@@ -16,7 +18,15 @@
 #    define V_STEP 2
 #endif
 
-#if V_STEP == 4 && defined(__ARM_FEATURE_DOTPROD)
+#if V_STEP == 4 && (defined(MRA_MATRIX) || (VL == 4 && defined(__ARM_FEATURE_MATMUL_INT8)))
+#    define V_MATRIX 1
+#    define V_DEEP   8
+#else
+#    define V_MATRIX 0
+#    define V_DEEP   V_STEP
+#endif
+
+#if V_STEP == 4 && (V_MATRIX || defined(__ARM_FEATURE_DOTPROD))
 #    define V_BIAS 0
 #else
 #    define V_BIAS 128
@@ -277,6 +287,10 @@ INL vi v_dot(vi acc, vi x, vi w) {
     return (vi) _mm256_dpbusd_epi32((__m256i) acc, (__m256i) x, (__m256i) w);
 #elif V_STEP == 4 && defined(__ARM_FEATURE_DOTPROD)
     return (vi) vdotq_s32((int32x4_t) acc, (int8x16_t) x, (int8x16_t) w);
+#elif V_MATRIX
+    vi r = acc;
+    UNROLL for (int i = 0; i < 4; i++) r += (x << (24 - 8 * i) >> 24) * (w << (24 - 8 * i) >> 24);
+    return r;
 #elif V_STEP == 2
     return v_add_wrapping(acc, v_add_wrapping((x << 16 >> 16) * (w << 16 >> 16), (x >> 16) * (w >> 16)));
 #else
@@ -285,3 +299,39 @@ INL vi v_dot(vi acc, vi x, vi w) {
     return r;
 #endif
 }
+
+// p[V_DEEP/V_STEP * VL] = element i of each of u, then element i + 1: V_DEEP integers of a row side by side
+INL void v_store_deep(void * p, const vi * u) {
+#if V_MATRIX
+    v_store_i(p, __builtin_shufflevector(u[0], u[1], 0, 4, 1, 5));
+    v_store_i((int32_t *) p + VL, __builtin_shufflevector(u[0], u[1], 2, 6, 3, 7));
+#else
+    v_store_i(p, u[0]);
+#endif
+}
+
+#if V_MATRIX
+
+// acc[2 i + j] + the 8 products of row i of a and row j of b. Rows are 8 bytes; those of a have no sign in
+// v_matrix_unsigned.
+#    if defined(__ARM_FEATURE_MATMUL_INT8)
+INL vi v_matrix(vi acc, vi a, vi b) { return (vi) vmmlaq_s32((int32x4_t) acc, (int8x16_t) a, (int8x16_t) b); }
+INL vi v_matrix_unsigned(vi acc, vi a, vi b) {
+    return (vi) vusmmlaq_s32((int32x4_t) acc, (uint8x16_t) a, (int8x16_t) b);
+}
+#    else
+INL vi v_matrix_plain(vi acc, v8 a, v8 b, const int mask) {
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 2; j++)
+            for (int c = 0; c < 8; c++) acc[2 * i + j] += (a[8 * i + c] & mask) * b[8 * j + c];
+    return acc;
+}
+INL vi v_matrix(vi acc, vi a, vi b) { return v_matrix_plain(acc, (v8) a, (v8) b, -1); }
+INL vi v_matrix_unsigned(vi acc, vi a, vi b) { return v_matrix_plain(acc, (v8) a, (v8) b, 255); }
+#    endif
+
+// a, b: sums of rows 0, 1 and of rows 2, 3 with two columns; of all four with the first, with the second one
+INL vi v_first_column(vi a, vi b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6); }
+INL vi v_second_column(vi a, vi b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7); }
+
+#endif

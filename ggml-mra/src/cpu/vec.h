@@ -35,10 +35,13 @@
 #    define V_OPAQUE(x) ((void) 0)
 #endif
 #define OPAQUE_POINTER(p) __asm__("" : "+r"(p)) // the compiler must not compute it beforehand
+// ROLLED: a loop that stays one, because the compiler would load beforehand what all its rounds need, and spill
 #ifdef __clang__
 #    define UNROLL _Pragma("clang loop unroll(full)")
+#    define ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #    define UNROLL _Pragma("GCC unroll 16")
+#    define ROLLED _Pragma("GCC unroll 1")
 #endif
 
 typedef float vf __attribute__((vector_size(4 * VL)));
