@@ -18,11 +18,12 @@ ggml_backend_sched_t device_target_sched(void); // a new one: device, companion,
 extern double device_target_worst;  // largest error that was looked at
 extern long device_target_nodes[2]; // of ours that ran on the CPU, on the device
 
-// test-ops.c, test-attn.c, test-layers.c and test-rope.c
+// test-ops.c, test-attn.c, test-layers.c, test-rope.c and test-span-pool.c
 int test_ops_main(int argc, char ** argv);
 int test_attn_main(int argc, char ** argv);
 int test_layers_main(void);
 int test_rope_main(void);
+int test_span_pool_main(void);
 
 // called before every graph: lets a test change how the device behaves. May be NULL
 extern void (*device_target_vary)(int n_threads);

@@ -1,5 +1,5 @@
 // The tests of the operators on a fake device (fake-device.h), by its companion. usage: test-backend-table
-// ops|attn|layers|rope [N]
+// ops|attn|layers|rope|span-pool [N]
 #include "device-target.h"
 #include "fake-device.h"
 
@@ -20,10 +20,11 @@ int main(int argc, char ** argv) {
     fake_exec_register();
     device_target_vary = vary;
     if (argc < 2) {
-        fprintf(stderr, "usage: %s ops|attn|layers|rope [N]\n", argv[0]);
+        fprintf(stderr, "usage: %s ops|attn|layers|rope|span-pool [N]\n", argv[0]);
         return 2;
     }
     if (strcmp(argv[1], "layers") == 0) return test_layers_main();
     if (strcmp(argv[1], "rope") == 0) return test_rope_main();
+    if (strcmp(argv[1], "span-pool") == 0) return test_span_pool_main();
     return strcmp(argv[1], "ops") == 0 ? test_ops_main(argc - 1, argv + 1) : test_attn_main(argc - 1, argv + 1);
 }
