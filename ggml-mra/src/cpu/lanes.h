@@ -45,6 +45,14 @@
 #    define V_START     0
 #endif
 
+// Steps of a tile of integers. With NEON one after the other: unrolled, gcc loads what several need beforehand, and
+// spills.
+#if VL == 4
+#    define V_STEPS ROLLED
+#else
+#    define V_STEPS UNROLL
+#endif
+
 typedef int16_t v16 __attribute__((vector_size(4 * VL)));
 typedef int8_t v8 __attribute__((vector_size(4 * VL)));
 typedef int32_t viu __attribute__((vector_size(4 * VL), aligned(4), may_alias));
