@@ -282,7 +282,7 @@ static void test_linear(void) {
         .gelu = pick(0, 1),
         .floats = floats,
         .integers = !floats };
-    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, floats), 64));
+    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, floats, false), 64));
     for (int i = 0; i < (same ? 3 : 2); i++) {
         const struct mra_dense_kernels * kt = i == 2 ? &same->dense
             : !i                                     ? &kern->dense
