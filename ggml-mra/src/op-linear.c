@@ -85,7 +85,7 @@ static enum mra_status check(const struct ggml_tensor * x, const struct mra_dens
         (st = check_weights(values_of(x), w, n_w, n, floats, err)))
         return st;
     if (is_bytes(x) && *floats) return mra_fail(err, MRA_ERR_UNSUPPORTED, "x are rows of bytes, weights are floats");
-    if (x->ne[0] % K_MULTIPLE)
+    if (values_of(x) % K_MULTIPLE)
         return mra_fail(err, MRA_ERR_SHAPE, "rows of %lld values are no multiple of %d", LL(x->ne[0]), K_MULTIPLE);
     if (ggml_nrows(x) > INT32_MAX / 2 || *n > INT32_MAX / 2)
         return mra_fail(err, MRA_ERR_SHAPE, "x or weights have too many rows");
