@@ -39,8 +39,7 @@ enum mra_status linear_data_new(struct linear_data * d, int64_t m, int64_t k, in
     const struct linear_form * form, uint64_t seed, struct mra_error * err) {
     *d = (struct linear_data) { .m = m, .k = k, .n = n, .type = type, .fused = form->fused, .ffn = form->ffn };
     const double bytes = 4.0 *
-        ((double) m * (double) (k + 3 * n) +
-            4.0 * (double) k * (double) n); // x, three results, copies of the weights
+        ((double) m * (double) (k + 3 * n) + 4.0 * (double) k * (double) n); // x, three results, copies of the weights
     if (bytes > .7 * memory_available()) return mra_fail(err, MRA_ERR_MEMORY, "%.1f GB do not fit", bytes / 1e9);
     d->ctx = ggml_init((struct ggml_init_params) { .mem_size = 5 * ggml_tensor_overhead(), .no_alloc = true });
     if (!d->ctx) return mra_fail(err, MRA_ERR_MEMORY, "out of memory");
@@ -141,7 +140,8 @@ static int64_t sample_row(const struct linear_data * d, int i) {
     return (int64_t) ((double) i * (double) (d->m - 1) / (N_SAMPLE - 1));
 }
 
-// y [N_SAMPLE][n] = x [N_SAMPLE][k] times w, in double, from the weights as they dequantize; with bias (or NULL) and GELU
+// y [N_SAMPLE][n] = x [N_SAMPLE][k] times w, in double, from the weights as they dequantize; with bias (or NULL) and
+// GELU
 static bool product(double * y, const double * x, const struct ggml_tensor * w, const struct ggml_tensor * bias) {
     const int64_t k = w->ne[0], n = w->ne[1];
     float * row = malloc((size_t) k * sizeof(*row));

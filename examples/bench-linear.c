@@ -27,7 +27,8 @@ static const struct arg_opt opts[] = {
         "default q8_0" },
     { OPT_FUSED, "fused", NULL, "with bias and GELU" },
     { OPT_FFN, "ffn", NULL,
-        "two layers as one row: N x K weights with bias and GELU, then K x N weights, as\na feed-forward part has them" },
+        "two layers as one row: N x K weights with bias and GELU, then K x N weights, as\na feed-forward part has "
+        "them" },
     { OPT_OUTLIERS, "outliers", NULL, "one channel in 64 of x is 16 times as large" },
     { 't', "threads", "N", "threads, default the number of CPUs" },
     { OPT_REPS, "reps", "N", "runs of every contender; default 5 and .2 s, or 1 s" },
@@ -219,7 +220,8 @@ static bool one_row(
     enum mra_status st = linear_data_new(&d, shape[0], shape[1], shape[2], t, &o->form, o->seed, &err);
     if (st == MRA_OK) st = run_graphs(o, e, &d, g, &r, &err);
     if (st == MRA_OK) {
-        for (int i = 0; i < N_LINEAR; i++) r.gops[i] = (d.ffn ? 4e-6 : 2e-6) * (double) d.m * (double) d.k * (double) d.n / r.time[i].ms;
+        for (int i = 0; i < N_LINEAR; i++)
+            r.gops[i] = (d.ffn ? 4e-6 : 2e-6) * (double) d.m * (double) d.k * (double) d.n / r.time[i].ms;
         r.speedup = r.gops[LINEAR_OURS] / fmax(r.gops[LINEAR_PLAIN], r.gops[LINEAR_REPACKED]);
         r.peak = peak[ggml_is_quantized(t)];
         if (o->json) print_json(o, &d, &r);

@@ -1,4 +1,5 @@
-// mra-bench linear: y = x W^T, with bias and GELU on request, or two such layers. The problem, the contenders and their validation.
+// mra-bench linear: y = x W^T, with bias and GELU on request, or two such layers. The problem, the contenders and their
+// validation.
 #pragma once
 
 #include "bench-graph.h"

@@ -280,9 +280,17 @@ static void test_linear(void) {
         .stride_y = (size_t) n * 4,
         .k = k,
         .gelu = pick(0, 1),
+        .act = pick(MRA_GLU_ACT_GELU, MRA_GLU_ACT_SILU),
         .floats = floats,
         .integers = !floats };
-    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, floats, false), 64));
+    struct mra_weights gate = weights;
+    gate.bias = pick(0, 1) ? (const float *) res.mem : NULL;
+    if (pick(0, 2) == 0) {
+        a.gate = &gate;
+        a.gelu = false;
+        a.res = NULL;
+    }
+    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, floats, a.gate), 64));
     for (int i = 0; i < (same ? 3 : 2); i++) {
         const struct mra_dense_kernels * kt = i == 2 ? &same->dense
             : !i                                     ? &kern->dense
@@ -293,7 +301,8 @@ static void test_linear(void) {
         for (int c = 0; c < n; c += 64) kt->linear(&a, &weights, 0, m, c, c + 64 < n ? c + 64 : n, scratch);
     }
     const double e = worst(y[0], y[1], (size_t) m * n);
-    CHECK(e <= linear_tolerance(floats, tiles), "linear type %d m %d k %d n %d: %.1e", t, m, k, n, e);
+    CHECK(e <= (a.gate ? 4 : 1) * linear_tolerance(floats, tiles), "linear type %d m %d k %d n %d gate %d: %.1e", t, m, k, n,
+        a.gate != NULL, e);
     CHECK(!same || memcmp(y[0], y[2], (size_t) m * n * 4) == 0, "linear type %d m %d k %d n %d: other bits than %s", t,
         m, k, n, same->name);
     free(w);

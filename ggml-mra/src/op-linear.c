@@ -9,8 +9,8 @@
 enum {
     ALIGN = 64,
     K_MULTIPLE = 32,       // rows of x are a multiple of this
-    TILE_ROWS = 42,        // a multiple of the rows that most kernels compute at once,
-    LEAST_ROWS = 32,       // and the least of any
+    TILE_ROWS = 12,        // a multiple of the rows that most kernels compute at once
+    LEAST_ROWS = 12,       // of a band
     ITEMS_PER_THREAD = 16, // at least, so that threads end at about the same time
     LARGE_OUT = 1 << 24,   // bytes of y that are read after others have taken their place in most caches
 };
