@@ -89,7 +89,7 @@ alone_vnni() { # FILE TYPE VALUE OTHER: the table of this type of v3-vnni is new
     printf 'struct mra_%s_kernels other __asm__("mra_%s_v3_vnni");\n%s { other = mra_%s_whole; }\n' "$4" "$4" "$start" "$4"
 }
 write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel; fails where no kernel can be built by itself
-    dense="(struct mra_dense_kernels) { .linear_x = linear_x, .linear = linear, .values = BAND_VALUES }"
+    dense="(struct mra_dense_kernels) { .linear_x = linear_x, .linear = linear }"
     int8="(struct mra_int8_kernels) { .form = MRA_INT8_WORDS, .bytes = sizeof(small), .pack = int8_pack, .attn = int8_attn, .window_attn = int8_window_attn }"
     bytes="{ .form = MRA_INT8_BYTES, .bytes = sizeof(small), .pack = int8_pack, .attn = int8_attn, .window_attn = int8_window_attn, .means = int8_means, .scores = int8_scores, .values = int8_values }"
     rm -f "$kernels/alone-vnni.c" "$kernels/alone-vnni.o"
@@ -97,7 +97,7 @@ write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel;
         */cpu/*-matrix.inc) cat "$work/tests/isa-matrix.c" ;;
         */cpu/columns*.inc) alone columns.inc columns columns ;;
         */cpu/linear*.inc)  alone linear.inc dense "$dense"
-            alone_vnni linear.inc dense "{ .linear_x = linear_x, .linear = linear, .values = BAND_VALUES, .bytes = true }" int8 >"$kernels/alone-vnni.c" ;;
+            alone_vnni linear.inc dense "{ .linear_x = linear_x, .linear = linear, .bytes = true }" int8 >"$kernels/alone-vnni.c" ;;
         */cpu/int8-*.inc|*/cpu/int8-rows.h) alone int8.inc int8 "$int8"
             alone_vnni int8.inc int8 "$bytes" dense >"$kernels/alone-vnni.c" ;;
         */cpu/amx-*.inc)    printf '#define MRA_DENSE mra_dense_v4_amx\n#define MRA_INT8 mra_int8_v4_amx\n#define MRA_FLOATS mra_kernels_v4\n#include "amx.inc"\n' ;; # the whole of it

@@ -300,7 +300,7 @@ struct mra_dense {
 // scale for every 256 of them (relative error 4e-4); where the CPU has dot products of bytes 8 bits, with a scale for
 // every 32 (5e-3, as ggml's own product has). A row's result does not depend on the rows beside it. residual and every
 // b may be NULL; n_threads as in struct mra_attn_params. Memory, beside the result: a node of n_threads slots of about
-// 0.3 MB + 2.3*v bytes, 6.3*v where some weights are floats, v: 1008*k or 1.7 million, whichever is less.
+// 0.3 MB + 2.3*v bytes, 6.3*v where some weights are floats, v: 1008*k or 0.9 million, whichever is less.
 struct ggml_tensor * ggml_mra_linear(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w,
     int n_w, bool gelu, struct ggml_tensor * residual, int n_threads, struct mra_error * err);
 

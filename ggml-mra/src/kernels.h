@@ -21,7 +21,7 @@ enum {
     MRA_ORDER_KEYS = MRA_SORTED_KEYS,
     MRA_ORDER_ROWS = MRA_SORTED_ROWS,
     MRA_LINEAR_ROWS = 1008,         // rows of a dense layer's work item, at most,
-    MRA_LINEAR_VALUES = 546 * 3072, // and their values: a panel of weights is made once for all of them
+    MRA_LINEAR_VALUES = 294 * 3072, // and their values: as bytes they stay in a second-level cache
     MRA_LINEAR_COLS = 32,           // its columns are a multiple of this, but for the last
 };
 
