@@ -16,7 +16,7 @@
 static const char program[] = "mra-bench linear";
 
 enum { MAX_LIST = 16, MAX_SIZE = 1 << 20 };
-enum { OPT_SHAPE = 256, OPT_TYPE, OPT_FUSED, OPT_OUTLIERS, OPT_REPS, OPT_SEED, OPT_JSON };
+enum { OPT_SHAPE = 256, OPT_TYPE, OPT_FUSED, OPT_FFN, OPT_OUTLIERS, OPT_REPS, OPT_SEED, OPT_JSON };
 
 static const struct arg_opt opts[] = {
     { OPT_SHAPE, "shape", "M,K,N",
@@ -26,6 +26,9 @@ static const struct arg_opt opts[] = {
         "of the weights: f32, f16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q5_k, q6_k;\nmay be given several times; "
         "default q8_0" },
     { OPT_FUSED, "fused", NULL, "with bias and GELU" },
+    { OPT_FFN, "ffn", NULL,
+        "two layers as one row: N x K weights with bias and GELU, then K x N weights, as\na feed-forward part has "
+        "them" },
     { OPT_OUTLIERS, "outliers", NULL, "one channel in 64 of x is 16 times as large" },
     { 't', "threads", "N", "threads, default the number of CPUs" },
     { OPT_REPS, "reps", "N", "runs of every contender; default 5 and .2 s, or 1 s" },
@@ -38,7 +41,7 @@ static const char notes[] =
     "a sample of rows; a\n"
     "failure ends the run with exit code 1. Then all take turns on the same inputs. Columns, and fields of the JSON "
     "lines:\n"
-    "  ms           our operator, median, the quantization of x included; GOP/s: 2 M N K in that time\n"
+    "  ms           our operator, median, the quantization of x included; GOP/s: 2 M N K in that time, --ffn: 4 M N K\n"
     "  peak         their share of the int8 peak of this machine (float types: the FMA peak; kernels v4-amx: the bf16 "
     "peak),\n"
     "               measured at the start\n"
@@ -58,7 +61,8 @@ struct options {
     int64_t shapes[MAX_LIST][3];
     const char * types[MAX_LIST];
     int n_shapes, n_types, threads, reps;
-    bool fused, outliers, json;
+    struct linear_form form;
+    bool json;
     uint64_t seed;
 };
 
@@ -96,8 +100,9 @@ static void parse_options(struct options * o, int argc, char ** argv) {
                     usage_error(program, "--type: unknown type '%s' (see --help)", a.value);
                 o->types[o->n_types++] = a.value;
                 break;
-            case OPT_FUSED: o->fused = true; break;
-            case OPT_OUTLIERS: o->outliers = true; break;
+            case OPT_FUSED: o->form.fused = true; break;
+            case OPT_FFN: o->form.ffn = true; break;
+            case OPT_OUTLIERS: o->form.outliers = true; break;
             case 't': o->threads = (int) args_int(&a, 1, 512); break;
             case OPT_REPS: o->reps = (int) args_int(&a, 1, 1000); break;
             case OPT_SEED: o->seed = (uint64_t) args_int(&a, 0, INT64_MAX); break;
@@ -113,10 +118,11 @@ static void parse_options(struct options * o, int argc, char ** argv) {
     if (o->n_types == 0) o->types[o->n_types++] = "q8_0";
     for (int t = 0; t < o->n_types; t++)
         for (int s = 0; s < o->n_shapes; s++) {
-            const int64_t block = ggml_blck_size(mra_quantize_type(o->types[t])), k = o->shapes[s][1];
-            if (k % block != 0)
-                usage_error(program, "--shape: %lld channels are no multiple of %s's block of %lld", (long long) k,
-                    o->types[t], (long long) block);
+            const int64_t block = ggml_blck_size(mra_quantize_type(o->types[t])), k = o->shapes[s][1],
+                          n = o->form.ffn ? o->shapes[s][2] : 0;
+            if (k % block != 0 || n % block != 0)
+                usage_error(program, "--shape: %lld channels are no multiple of %s's block of %lld",
+                    (long long) (k % block ? k : n), o->types[t], (long long) block);
         }
 }
 
@@ -165,8 +171,9 @@ static void print_json(const struct options * opt, const struct linear_data * d,
     cJSON_AddNumberToObject(o, "k", (double) d->k);
     cJSON_AddNumberToObject(o, "n", (double) d->n);
     cJSON_AddStringToObject(o, "type", r->type);
-    cJSON_AddBoolToObject(o, "fused", opt->fused);
-    cJSON_AddBoolToObject(o, "outliers", opt->outliers);
+    cJSON_AddBoolToObject(o, "fused", opt->form.fused);
+    cJSON_AddBoolToObject(o, "ffn", opt->form.ffn);
+    cJSON_AddBoolToObject(o, "outliers", opt->form.outliers);
     for (int i = 0; i < N_LINEAR; i++) {
         char key[32];
         snprintf(key, sizeof(key), "%sms", prefix[i]);
@@ -210,10 +217,11 @@ static bool one_row(
     memset(g, 0, sizeof(g));
     for (int i = 0; i < N_LINEAR; i++) r.error[i] = NAN;
     progress("%lld x %lld x %lld, %s", (long long) shape[0], (long long) shape[1], (long long) shape[2], type);
-    enum mra_status st = linear_data_new(&d, shape[0], shape[1], shape[2], t, o->fused, o->outliers, o->seed, &err);
+    enum mra_status st = linear_data_new(&d, shape[0], shape[1], shape[2], t, &o->form, o->seed, &err);
     if (st == MRA_OK) st = run_graphs(o, e, &d, g, &r, &err);
     if (st == MRA_OK) {
-        for (int i = 0; i < N_LINEAR; i++) r.gops[i] = 2e-6 * (double) d.m * (double) d.k * (double) d.n / r.time[i].ms;
+        for (int i = 0; i < N_LINEAR; i++)
+            r.gops[i] = (d.ffn ? 4e-6 : 2e-6) * (double) d.m * (double) d.k * (double) d.n / r.time[i].ms;
         r.speedup = r.gops[LINEAR_OURS] / fmax(r.gops[LINEAR_PLAIN], r.gops[LINEAR_REPACKED]);
         r.peak = peak[ggml_is_quantized(t)];
         if (o->json) print_json(o, &d, &r);

@@ -1,4 +1,5 @@
-// mra-bench linear: y = x W^T, with bias and GELU on request. The problem, the contenders and their validation.
+// mra-bench linear: y = x W^T, with bias and GELU on request, or two such layers. The problem, the contenders and their
+// validation.
 #pragma once
 
 #include "bench-graph.h"
@@ -8,14 +9,18 @@ struct linear_data {
     int64_t m, k, n;
     enum ggml_type type;
     bool fused; // y = gelu(x W^T + bias)
+    bool ffn;   // and that times down: k outputs
     struct ggml_context * ctx;
     ggml_backend_buffer_t buf;
-    struct ggml_tensor *x, *w, *bias; // F32 [k, m], type [k, n], F32 [n]
+    struct ggml_tensor *x, *w, *bias, *down; // F32 [k, m], type [k, n], F32 [n], type [n, k] or NULL
 };
 
 // outliers: one channel of x in 64 is 16 times as large, as in trained encoders
+struct linear_form {
+    bool fused, ffn, outliers;
+};
 enum mra_status linear_data_new(struct linear_data * d, int64_t m, int64_t k, int64_t n, enum ggml_type type,
-    bool fused, bool outliers, uint64_t seed, struct mra_error * err);
+    const struct linear_form * form, uint64_t seed, struct mra_error * err);
 void linear_data_free(struct linear_data * d);
 
 // OURS: ggml-mra's operator; PLAIN: ggml's mul_mat, the weights as they are; REPACKED: in the buffer type ggml's CPU

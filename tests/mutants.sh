@@ -97,7 +97,7 @@ write_alone() { # FILE: alone.c, and alone-vnni.c where v3-vnni has this kernel;
         */cpu/*-matrix.inc) cat "$work/tests/isa-matrix.c" ;;
         */cpu/columns*.inc) alone columns.inc columns columns ;;
         */cpu/linear*.inc)  alone linear.inc dense "$dense"
-            alone_vnni linear.inc dense "{ .linear_x = linear_x, .linear = linear }" int8 >"$kernels/alone-vnni.c" ;;
+            alone_vnni linear.inc dense "{ .linear_x = linear_x, .linear = linear, .bytes = true }" int8 >"$kernels/alone-vnni.c" ;;
         */cpu/int8-*.inc|*/cpu/int8-rows.h) alone int8.inc int8 "$int8"
             alone_vnni int8.inc int8 "$bytes" dense >"$kernels/alone-vnni.c" ;;
         */cpu/amx-*.inc)    printf '#define MRA_DENSE mra_dense_v4_amx\n#define MRA_INT8 mra_int8_v4_amx\n#define MRA_FLOATS mra_kernels_v4\n#include "amx.inc"\n' ;; # the whole of it
@@ -182,7 +182,7 @@ kernels     |cpu/norm.inc|for (int c = whole; c < n; c++) var +=|for (int c = n;
 kernels     |cpu/norm.inc|if (!(var <= FLT_MAX)) {|if (0) {
 kernels     |cpu/norm.inc|const float mean = rms ? 0 : mean_of(x, n);|const float mean = mean_of(x, n);
 kernels     |cpu/norm.inc|b ? v_load(b + c) : v_set1(0)|v_load(w + c)
-kernels     |cpu/glu.inc|(vi) (e * pos) & neg|(vi) pos & neg
+kernels     |cpu/linear-act.inc|(vi) (e * pos) & neg|(vi) pos & neg
 kernels     |cpu/glu.inc|v_store(g, v_glu(v_load(g), v_load(u), act));|
 kernels     |cpu/rope.inc|for (; c < r; c++) {|for (; c < r - 1; c++) {
 kernels     |cpu/rope.inc|v_store(x + c, a * u - b * v);|v_store(x + c, a * u + b * v);
@@ -244,8 +244,8 @@ test-linear matrix|cpu/linear-matrix.inc|(m * STEPS + k) * 2|(m * STEPS) * 2
 test-linear matrix|cpu/linear-matrix.inc|&sum[m][2 * j + 1], row[2 * m * NR + j]|&sum[m][2 * j + 1], row[2 * m * NR]
 test-linear matrix|cpu/linear-x.inc|if (V_MATRIX && !few) x_pair_up|if (0) x_pair_up
 test-linear matrix|cpu/linear-x.inc|k)) + i % 2 * V_DEEP|k))
-test-linear |cpu/linear*.inc|if (r && n == PANEL) v += v_load(r + c);|(void) r;
-test-linear |cpu/linear*.inc|y[c] = t[c] + (r ? r[c] : 0);|y[c] = t[c];
+test-linear |cpu/linear*.inc|if (r) v += v_load(r + c);|(void) r;
+test-linear |cpu/linear*.inc|y[c] = f[c] + (r ? r[c] : 0);|y[c] = f[c];
 test-linear |cpu/linear*.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
 test-linear |cpu/linear*.inc|const size_t g = group_at(i, group, a->k);|const size_t g = group_at(i, 0, a->k);
 test-linear |cpu/linear*.inc|t.x = s->x_i + x_group_at(i, group, a->k);|t.x = s->x_i + x_group_at(i, 0, a->k);
@@ -261,14 +261,27 @@ test-linear |cpu/linear*.inc|V_START - V_BIAS * sum);|V_START - sum);
 test-linear |cpu/linear*.inc|* -scale_min|* scale_min
 test-linear |cpu/linear*.inc|r[i] = (vi) ((v8) r[i] - 8);|r[i] = (vi) ((v8) r[i]);
 test-linear |cpu/linear*.inc|(size_t) k0 * w->row_bytes / k;|0;
-test-linear |cpu/linear*.inc|const size_t at = group_at(i, b + c, k);|const size_t at = group_at(i, c, k);
+test-linear |cpu/linear*.inc|x_scale(s, group_at(i, b + c, k), d[c]|x_scale(s, group_at(i, c, k), d[c]
 test-linear |cpu/linear*.inc|return (l * x_rows(k) + i) * SLICE;|return ((size_t) l * 300 + i) * SLICE;
-test-linear |*.c *.h|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS + i), first);|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS), first);
+test-linear |*.c *.h|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS + i), of->gated|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS), of->gated
 test-linear |*.c *.h|if (!prepared) kern->linear_x|if (!prepared && i0 == 0) kern->linear_x
-test-linear |*.c *.h|if (ith == 0) memset(dst->data, 0, layout_of|if (0) memset(dst->data, 0, layout_of
-test-errors |*.c *.h|if (x->ne[0] % K_MULTIPLE)|if (0)
+test-linear |*.c *.h|if (ith == 0) memset(dst->data, 0, counters_of|if (0) memset(dst->data, 0, counters_of
+test-ffn    |cpu/linear*.inc|g->sum = sum[m];|g->sum = 0;
+test-ffn    |cpu/linear*.inc|q[j] ^= flip;|(void) flip;
+test-ffn    |cpu/linear*.inc|x_scale(s, group_at(i, b, k), x[b].d|x_scale(s, group_at(i, b, k), x[0].d
+test-ffn    |cpu/linear*.inc|of_gate.f = s.gate;|
+test-ffn    |cpu/linear*.inc|v_load(gate + c * VL) + bias_gate[c]|v_load(gate + c * VL)
+test-ffn    |cpu/linear*.inc|done = end;|
+test-ffn    |*.c *.h|: part_of(j->w[0], first / 2, first / 2);|: part_of(j->w[0], 0, first / 2);
+test-ffn    |*.c *.h|if (w.bias) w.bias += from;|
+test-ffn    |*.c *.h|return kern->bytes \!\! !(a->x_bytes \!\! a->y_bytes) ? kern : &mra_kernels_ref.dense;|return kern;
+test-ffn    |*.c *.h|.bytes = mra_kernels_get()->dense.bytes && ggml_is_quantized(f->down.w->type) && n % 32 == 0|.bytes = false
+test-errors |*.c *.h|if (is_bytes(x) && *floats) return|if (0) return
+test-errors |*.c *.h|return p.kind == MRA_KIND_LINEAR && p.u.linear.bytes;|return x->type == GGML_TYPE_I8;
+test-errors |*.c *.h|is_float(w[0].w->type) != is_float(w[1].w->type)|false
+test-errors |*.c *.h|if (values_of(x) % K_MULTIPLE)|if (0)
 test-errors |*.c *.h|\!\! residual->ne[0] != *n|
-test-errors |*.c *.h|t->ne[0] != x->ne[0] \!\!|
+test-errors |*.c *.h|t->ne[0] != k \!\!|
 test-backend|backend.c|if (c->fork) ggml_backend_event_record(c->fork, c->peer);|if (c->fork) {}
 test-backend|backend.c|c->exec->fork(c->state, c->fork ? c->fork->context : NULL, &c->err)|c->exec->fork(c->state, NULL, &c->err)
 test-backend|backend.c|else         ggml_backend_synchronize(c->peer);|
@@ -348,7 +361,9 @@ test-families|encoder/*.c|(int) window / 2|(int) window
 test-families|encoder/*.c|mra_layer_is_global(l) ? a->rope_base : a->rope_base_local, a->rope_scale|a->rope_base, a->rope_scale
 test-families|encoder/*.c|a->rope_scale = 1 / factor;|a->rope_scale = 1;
 test-families|encoder/*.c|(int) (h[0].n_head + h[1].n_head)|(int) h[0].n_head
-test-families|encoder/*.c|{ l->gate.w ? l->gate : l->up, l->up }|{ l->up, l->gate.w ? l->gate : l->up }
+test-families|encoder/*.c|w[0] = l->gate.w ? l->gate : l->up; w[1] = l->up;|w[0] = l->up; w[1] = l->gate.w ? l->gate : l->up;
+test-families|encoder/*.c|return l->gate.w ? 2 : 1;|return 1;
+test-encoder|encoder/*.c|ffn(b, l, y, y)|ffn(b, l, y, NULL)
 test-families|encoder/*.c|return m->out_norm.w ? mra_graph_end_part|return m->out_norm.w && 0 ? mra_graph_end_part
 test-families|encoder/*.c|list ? ((const int8_t *) list)[i] != 0|list ? false
 test-model-errors|encoder/*.c|!t->extra && strncmp(|0 && strncmp(

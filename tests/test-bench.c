@@ -50,6 +50,7 @@ static const struct {
     { "linear --shape 5,32", 2, "is not M,K,N" },
     { "linear --shape 5,32,0", 2, "--shape" },
     { "linear --shape 5,40,8", 2, "no multiple of q8_0's block of 32" },
+    { "linear --ffn --shape 5,32,40", 2, "40 channels are no multiple of q8_0's block of 32" },
     { "linear --type q9_0", 2, "unknown type 'q9_0'" },
     { "linear more", 2, "unexpected 'more'" },
     { "model", 2, "no model" },
@@ -192,6 +193,13 @@ static void test_linear(const char * bench) {
         strcat(args, " --type ");
         strcat(args, types[i].type);
     }
+    CHECK(run(fmt("'%s' linear --ffn --shape 33,96,64 -t 2 --reps 3 --json", bench)) == 0, "linear --ffn: %s", out);
+    cJSON * ffn = json_at(0);
+    CHECK(fabs(number(ffn, "gops") * number(ffn, "ms") / (4e-6 * 33 * 96 * 64) - 1) < 1e-3 &&
+            number(ffn, "error") < .03 && number(ffn, "plain_error") < .03 &&
+            cJSON_IsTrue(cJSON_GetObjectItem(ffn, "ffn")),
+        "linear --ffn: %s", out);
+    cJSON_Delete(ffn);
     for (int pass = 0; pass < 2; pass++) {
         CHECK(run(fmt("'%s' %s %s 2>&1", bench, args, pass ? "--fused --outliers" : "")) == 0, "linear: %s", out);
         for (int i = 0; i < N; i++) {

@@ -68,6 +68,48 @@ static void test_dense(void) {
         ggml_mra_norm(g.ctx, t4(GGML_TYPE_F16, 64, 10, 1, 1), f4(64, 1, 1, 1), f4(64, 1, 1, 1), 1e-5f, &err));
 }
 
+// gated activations, and rows of bytes: only another linear reads them
+static void test_ffn(void) {
+    struct ggml_tensor *x = f4(64, 10, 1, 1), *q = t4(GGML_TYPE_Q8_0, 64, 96, 1, 1), *f = f4(64, 96, 1, 1);
+    const struct mra_dense w = { q, NULL }, down = { t4(GGML_TYPE_Q8_0, 96, 64, 1, 1), NULL };
+    const struct mra_dense mixed[3] = { { f, NULL }, w, w },
+                           sizes[2] = { w, { t4(GGML_TYPE_Q8_0, 64, 95, 1, 1), NULL } };
+    const struct mra_ffn fine = { .up = { w }, .n_up = 1, .act = MRA_GLU_GELU, .down = down };
+    const struct mra_kernels * in_use = mra_kernels_get();
+    struct mra_error err = { 0 };
+    struct mra_ffn p;
+#define GLU(w, n_w, act) ggml_mra_linear_glu(g.ctx, x, w, n_w, act, 1, &err)
+#define FFN(of, is)      (p = fine, p.of = is, ggml_mra_ffn(g.ctx, x, &p, NULL, 1, &err))
+    CHECK(GLU(&w, 1, MRA_GLU_SILU), "a gate in order: %s", err.msg);
+    REJECT("activation 4", GLU(&w, 1, 4));
+    REJECT("a gate of f32 for weights of q8_0", GLU(mixed, 2, MRA_GLU_SILU));
+    REJECT("3 weights of a gated activation", GLU(mixed, 3, MRA_GLU_SILU));
+    REJECT("no two halves", GLU(sizes, 2, MRA_GLU_SILU));
+    REJECT("no two halves", GLU(sizes + 1, 1, MRA_GLU_SILU));
+    REJECT("x is NULL", ggml_mra_linear_glu(g.ctx, NULL, &w, 1, MRA_GLU_SILU, 1, &err));
+    REJECT("weights are NULL", ggml_mra_ffn(g.ctx, x, NULL, NULL, 1, &err));
+    REJECT("weights are NULL", FFN(down.w, NULL));
+    REJECT("2 weights of a feed-forward", FFN(n_up, 2));
+    REJECT("without a gate", FFN(act, MRA_GLU_RELU));
+    REJECT("activation 7", FFN(act, 7));
+    REJECT("up has 48 columns, down 96 rows", FFN(gated, true));
+    REJECT("x is NULL", ggml_mra_ffn(g.ctx, NULL, &fine, NULL, 1, &err));
+    struct mra_kernels bytes = mra_kernels_ref;
+    bytes.dense.bytes = true;
+    mra_kernels_set(&bytes);
+    struct ggml_tensor *y = FFN(n_up, 1), *rows = y ? y->src[0] : NULL;
+    mra_kernels_set(in_use);
+    CHECK(rows && rows->type == GGML_TYPE_I8, "rows of bytes: %s", err.msg);
+    const struct mra_dense floats = { f4(96, 64, 1, 1), NULL }, other = { t4(GGML_TYPE_Q8_0, 120, 64, 1, 1), NULL };
+    CHECK(ggml_mra_linear(g.ctx, rows, &down, 1, false, NULL, 1, &err), "rows of bytes again: %s", err.msg);
+    REJECT("x are rows of bytes, weights are floats", ggml_mra_linear(g.ctx, rows, &floats, 1, false, NULL, 1, &err));
+    REJECT("x has rows of 96", ggml_mra_linear(g.ctx, rows, &other, 1, false, NULL, 1, &err));
+    struct ggml_tensor * view = ggml_view_2d(g.ctx, rows, rows->ne[0], 5, rows->nb[1], 0);
+    REJECT("x is i8, not f32", ggml_mra_linear(g.ctx, view, &down, 1, false, NULL, 1, &err));
+    REJECT("x is i8, not f32", ggml_mra_glu(g.ctx, rows, MRA_GLU_SILU, &err));
+    REJECT("x is i8, not f32", ggml_mra_norm(g.ctx, rows, f4(120, 1, 1, 1), NULL, 1e-5f, &err));
+}
+
 static void test_layers(void) {
     struct ggml_tensor *x = f4(64, 10, 1, 1), *pos = t4(GGML_TYPE_I32, 10, 1, 1, 1), *table = f4(16, 10, 1, 1);
     struct mra_error err = { 0 };
@@ -434,6 +476,7 @@ int main(void) {
     g.ctx = ggml_init((struct ggml_init_params) { .mem_size = ggml_tensor_overhead() * 4096, .no_alloc = true });
     test_attn_shapes();
     test_dense();
+    test_ffn();
     test_layers();
     test_attn_params();
     test_ops();

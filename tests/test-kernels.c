@@ -243,6 +243,20 @@ static const struct mra_kernels * same_bits(void) {
     return strcmp(kern->name, "neon-i8mm") == 0 ? mra_kernels_by_name("neon-dot") : NULL;
 }
 
+// n values of a type of test_linear
+static char * linear_weights(int type, size_t bytes, size_t n) {
+    char * w = malloc(bytes + 64);
+    for (size_t i = 0; i < bytes; i++) w[i] = (char) pick(type == 2 ? -127 : -128, 127);
+    for (size_t i = 0; i < n; i++) {
+        const uint16_t h = half_of(gauss());
+        if (type == 0) ((float *) w)[i] = (float) half_value(h);
+        if (type == 1 || type == 4) ((uint16_t *) w)[i] = h;
+        if (type == 2 && i % 32 == 0) memcpy(w + i / 32 * 34, &h, 2);
+        if (type == 3 && i % 32 == 0) memcpy(w + i / 32 * 18, &h, 2);
+    }
+    return w;
+}
+
 static void test_linear(void) {
     static const struct {
         enum mra_weight_type type;
@@ -257,32 +271,28 @@ static void test_linear(void) {
     };
     const int t = pick(0, 4), m = pick(1, 40), k = 32 * pick(1, MAX_K / 32), n = pick(1, 80);
     const size_t row = (size_t) k * types[t].num / types[t].den;
-    const bool floats = t < 2, tiles = strcmp(kern->name, "v4-amx") == 0;
-    char * w = malloc(row * n + 64);
-    for (size_t i = 0; i < row * n; i++) w[i] = (char) pick(t == 2 ? -127 : -128, 127);
-    for (size_t i = 0; i < (size_t) k * n; i++) {
-        const uint16_t h = half_of(gauss());
-        if (t == 0) ((float *) w)[i] = (float) half_value(h);
-        if (t == 1 || t == 4) ((uint16_t *) w)[i] = h;
-        if (t == 2 && i % 32 == 0) memcpy(w + i / 32 * 34, &h, 2);
-        if (t == 3 && i % 32 == 0) memcpy(w + i / 32 * 18, &h, 2);
-    }
+    const bool floats = t < 2, tiles = strcmp(kern->name, "v4-amx") == 0, gated = pick(0, 2) == 0;
+    char * w = linear_weights(t, row * n, (size_t) k * n);
     struct block x = block_new(m, k, k + 8 * pick(0, 1), MRA_F32), res = block_new(m, n, n, MRA_F32),
                  b = block_new(1, n, n, MRA_F32);
     float * y[3] = { calloc((size_t) m * n, 4), calloc((size_t) m * n, 4), calloc((size_t) m * n, 4) };
     const struct mra_kernels * same = same_bits();
     const struct mra_weights weights = { w, row, row, types[t].type, types[t].to_float,
         pick(0, 1) ? (const float *) b.mem : NULL, n, 0 };
+    struct mra_weights gate = weights;
+    gate.bias = pick(0, 1) ? (const float *) res.mem : NULL;
     struct mra_linear a = { .x = x.mem,
-        .res = pick(0, 1) ? res.mem : NULL,
+        .res = !gated && pick(0, 1) ? res.mem : NULL,
         .stride_x = x.rows.stride,
         .stride_res = res.rows.stride,
         .stride_y = (size_t) n * 4,
         .k = k,
-        .gelu = pick(0, 1),
+        .gelu = !gated && pick(0, 1),
+        .gate = gated ? &gate : NULL,
+        .act = pick(MRA_GLU_ACT_GELU, MRA_GLU_ACT_SILU),
         .floats = floats,
         .integers = !floats };
-    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, floats), 64));
+    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, floats, gated), 64));
     for (int i = 0; i < (same ? 3 : 2); i++) {
         const struct mra_dense_kernels * kt = i == 2 ? &same->dense
             : !i                                     ? &kern->dense
@@ -293,7 +303,8 @@ static void test_linear(void) {
         for (int c = 0; c < n; c += 64) kt->linear(&a, &weights, 0, m, c, c + 64 < n ? c + 64 : n, scratch);
     }
     const double e = worst(y[0], y[1], (size_t) m * n);
-    CHECK(e <= linear_tolerance(floats, tiles), "linear type %d m %d k %d n %d: %.1e", t, m, k, n, e);
+    CHECK(e <= (gated ? 4 : 1) * linear_tolerance(floats, tiles), "linear type %d m %d k %d n %d gate %d: %.1e", t, m,
+        k, n, gated, e);
     CHECK(!same || memcmp(y[0], y[2], (size_t) m * n * 4) == 0, "linear type %d m %d k %d n %d: other bits than %s", t,
         m, k, n, same->name);
     free(w);

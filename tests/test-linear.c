@@ -266,7 +266,7 @@ static void test_edge(enum ggml_type type, enum mra_weight_type kind) {
         .k = k,
         .floats = type == F16,
         .integers = type != F16 };
-    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, true), 64));
+    void * scratch = aligned_alloc(64, MRA_ROUND_UP(mra_linear_scratch(k, true, false), 64));
     for (int t = 0; t < n_tables; t++) {
         a.y = (char *) y[t > 0];
         tables[t]->dense.linear_x(&a, 0, m, scratch);

@@ -70,38 +70,62 @@ static struct ggml_tensor * embeddings(struct mra_graph_builder * b) {
     return mra_graph_end_part(b, mra_graph_norm(b, b->m->embd_norm, x), MRA_PART_EMBED);
 }
 
+static const enum mra_glu glu_of[] = { [MRA_ACT_GELU] = MRA_GLU_GELU,
+    [MRA_ACT_GELU_TANH] = MRA_GLU_GELU_TANH,
+    [MRA_ACT_RELU] = MRA_GLU_RELU,
+    [MRA_ACT_SILU] = MRA_GLU_SILU };
+
+// up, or gate and up; one tensor may hold both. Their number.
+static int up_weights(const struct mra_layer * l, struct mra_dense w[2]) {
+    w[0] = l->gate.w ? l->gate : l->up;
+    w[1] = l->up;
+    return l->gate.w ? 2 : 1;
+}
+
+// our operators take gate and up as one node
+static bool one_node(const struct mra_graph_builder * b, const struct mra_layer * l) {
+    const struct ggml_tensor *gate = l->gate.w, *up = l->up.w;
+    return b->s->dense && up->ne[0] % 32 == 0 &&
+        (!gate || gate->type == up->type || (ggml_is_quantized(gate->type) && ggml_is_quantized(up->type)));
+}
+
 // act(up(x)), or act(gate(x))*up(x)
 static struct ggml_tensor * inner(struct mra_graph_builder * b, const struct mra_layer * l, struct ggml_tensor * x) {
-    static const enum mra_glu ours[] = { [MRA_ACT_GELU] = MRA_GLU_GELU,
-        [MRA_ACT_GELU_TANH] = MRA_GLU_GELU_TANH,
-        [MRA_ACT_RELU] = MRA_GLU_RELU,
-        [MRA_ACT_SILU] = MRA_GLU_SILU };
     static const enum ggml_glu_op of_ggml[] = { [MRA_ACT_GELU] = GGML_GLU_OP_GEGLU_ERF,
         [MRA_ACT_GELU_TANH] = GGML_GLU_OP_GEGLU,
         [MRA_ACT_RELU] = GGML_GLU_OP_REGLU,
         [MRA_ACT_SILU] = GGML_GLU_OP_SWIGLU };
     const enum mra_act act = b->m->arch.act;
     if (!b->m->arch.gated) return mra_graph_linear(b, l->up, x, act, NULL);
-    if (!x) return NULL;
-    const struct mra_dense w[2] = { l->gate.w ? l->gate : l->up, l->up };
-    if (b->s->dense && x->ne[0] % 32 == 0) {
-        x = ggml_mra_linear(b->ctx, x, w, l->gate.w ? 2 : 1, false, NULL, b->s->attn.n_threads, b->err);
-        return x ? ggml_mra_glu(b->ctx, x, ours[act], b->err) : NULL;
-    }
+    struct mra_dense w[2];
+    const int n_w = up_weights(l, w);
+    if (one_node(b, l)) return ggml_mra_linear_glu(b->ctx, x, w, n_w, glu_of[act], b->s->attn.n_threads, b->err);
     struct ggml_tensor * y = mra_graph_linear(b, w[0], x, MRA_ACT_NONE, NULL);
-    return l->gate.w ? ggml_glu_split(b->ctx, y, mra_graph_linear(b, l->up, x, MRA_ACT_NONE, NULL), of_ggml[act])
-                     : ggml_glu(b->ctx, y, of_ggml[act], false);
+    if (n_w == 1) return y ? ggml_glu(b->ctx, y, of_ggml[act], false) : NULL;
+    x = mra_graph_linear(b, l->up, x, MRA_ACT_NONE, NULL);
+    return x && y ? ggml_glu_split(b->ctx, y, x, of_ggml[act]) : NULL;
+}
+
+// down(inner(x)) + residual
+static struct ggml_tensor * ffn(
+    struct mra_graph_builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * residual) {
+    const struct mra_arch * a = &b->m->arch;
+    if (!x) return NULL;
+    if (!one_node(b, l) || l->down.w->ne[0] % 32 || !(a->gated || a->act == MRA_ACT_GELU))
+        return mra_graph_linear(b, l->down, inner(b, l, x), MRA_ACT_NONE, residual);
+    struct mra_ffn f = { .gated = a->gated, .act = glu_of[a->act], .down = l->down };
+    f.n_up = up_weights(l, f.up);
+    return ggml_mra_ffn(b->ctx, x, &f, residual, b->s->attn.n_threads, b->err);
 }
 
 // what follows the attention o, row by row: [n_embd, n] -> [n_embd, n]
 static struct ggml_tensor * feed_forward(
     struct mra_graph_builder * b, const struct mra_layer * l, struct ggml_tensor * x, struct ggml_tensor * o) {
     struct ggml_tensor * y = mra_graph_linear(b, l->out, o, MRA_ACT_NONE, x);
-    if (b->m->arch.pre_norm)
-        return mra_graph_linear(b, l->down, inner(b, l, mra_graph_norm(b, l->ffn_norm, y)), MRA_ACT_NONE, y);
+    if (b->m->arch.pre_norm) return ffn(b, l, mra_graph_norm(b, l->ffn_norm, y), y);
     y = mra_graph_norm(b, l->attn_norm, y);
     if (y && l->attn_norm_2.w) y = mra_graph_norm(b, l->attn_norm_2, ggml_add(b->ctx, y, x));
-    return mra_graph_norm(b, l->ffn_norm, mra_graph_linear(b, l->down, inner(b, l, y), MRA_ACT_NONE, y));
+    return mra_graph_norm(b, l->ffn_norm, ffn(b, l, y, y));
 }
 
 static struct ggml_tensor * rows_of(struct mra_graph_builder * b, struct ggml_tensor * x, int64_t first, int64_t n) {

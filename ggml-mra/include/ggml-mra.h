@@ -300,16 +300,9 @@ struct mra_dense {
 // scale for every 256 of them (relative error 4e-4); where the CPU has dot products of bytes 8 bits, with a scale for
 // every 32 (5e-3, as ggml's own product has). A row's result does not depend on the rows beside it. residual and every
 // b may be NULL; n_threads as in struct mra_attn_params. Memory, beside the result: a node of n_threads slots of about
-// 76 KB + 612*k bytes, + 1152*k where some weights are floats.
+// 0.3 MB + 2.3*v bytes, 6.3*v where some weights are floats, v: 1008*k or 0.9 million, whichever is less.
 struct ggml_tensor * ggml_mra_linear(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w,
     int n_w, bool gelu, struct ggml_tensor * residual, int n_threads, struct mra_error * err);
-
-// (x - mean)/sqrt(var + eps)*w + b over the rows of x F32 [n, m...]; w, b F32 [n], b may be NULL. Memory: the result.
-struct ggml_tensor * ggml_mra_norm(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w,
-    struct ggml_tensor * b, float eps, struct mra_error * err);
-// x/sqrt(mean of x^2 + eps)*w, likewise
-struct ggml_tensor * ggml_mra_rms_norm(
-    struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w, float eps, struct mra_error * err);
 
 enum mra_glu {
     MRA_GLU_GELU,
@@ -317,6 +310,37 @@ enum mra_glu {
     MRA_GLU_RELU,
     MRA_GLU_SILU
 }; // x Phi(x), its tanh form, max(0, x), x/(1 + e^-x)
+
+// A gated activation in one node: act(W0 x + b0)*(W1 x + b1), with W0 (the gate) and W1 [k, n] each (n_w 2), or both in
+// one [k, 2n], the gate first (n_w 1) -> F32 [n, m...]. All else as ggml_mra_linear, and equal in every bit to
+// ggml_mra_glu behind it. The weights are all floats or all quantized. Memory: as ggml_mra_linear, + 131 KB or less in
+// each slot.
+struct ggml_tensor * ggml_mra_linear_glu(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w,
+    int n_w, enum mra_glu act, int n_threads, struct mra_error * err);
+
+// The feed-forward part of a layer: down(gelu(up x)) + residual, or gated down(act(gate x)*(up x)) + residual.
+struct mra_ffn {
+    struct mra_dense up[2]; // up; gated also: gate and up (n_up 2), or both in one, the gate first (n_up 1)
+    int n_up;
+    bool gated;
+    enum mra_glu act; // GELU where there is no gate
+    struct mra_dense down;
+};
+// Two linear nodes, x F32 [k, m...] -> F32 [n of down, m...]. Where this CPU has dot products of bytes and down is
+// quantized, what is between them is rows of bytes: the 8 bits and scales that the second node would make of floats, so
+// results are those of ggml_mra_linear (or ggml_mra_linear_glu) twice, in every bit. No other operator reads such rows
+// (I8 [5/4 n_up, m...]), so they are not for other uses; and a graph that has them is to be computed with the kernels
+// it was built for: others leave these nodes to the reference kernels. Memory, beside the result: these rows, or F32
+// [n_up, m...], and as ggml_mra_linear twice.
+struct ggml_tensor * ggml_mra_ffn(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_ffn * ffn,
+    struct ggml_tensor * residual, int n_threads, struct mra_error * err);
+
+// (x - mean)/sqrt(var + eps)*w + b over the rows of x F32 [n, m...]; w, b F32 [n], b may be NULL. Memory: the result.
+struct ggml_tensor * ggml_mra_norm(struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w,
+    struct ggml_tensor * b, float eps, struct mra_error * err);
+// x/sqrt(mean of x^2 + eps)*w, likewise
+struct ggml_tensor * ggml_mra_rms_norm(
+    struct ggml_context * ctx, struct ggml_tensor * x, struct ggml_tensor * w, float eps, struct mra_error * err);
 
 // A gated activation: x F32 [2n, m...] -> F32 [n, m...], act(x_c)*x_{n+c}. Memory: the result.
 struct ggml_tensor * ggml_mra_glu(

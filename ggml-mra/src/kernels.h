@@ -106,16 +106,26 @@ struct mra_weights {
     int n, first;                                           // first column of y
 };
 
-// y_i = gelu(W x_i + bias) + res_i. Rows of f32, strides in bytes. k is a multiple of 32; of 256 for types with larger
-// blocks.
+// 32 values of a row of bytes: value i is d*q[i], d being the largest of them over 127
+struct mra_byte_group {
+    float d;     // of NaN and infinity, whatever the bytes are
+    int32_t sum; // of the bytes
+    int8_t q[32];
+};
+
+// y_i = gelu(W x_i + bias) + res_i, or with a gate y_i = act(gate x_i + its bias) (W x_i + bias). Rows of f32, strides
+// in bytes. k is a multiple of 32; of 256 for types with larger blocks.
 struct mra_linear {
     const char *x, *res; // res may be NULL, and may be y
     char * y;
     size_t stride_x, stride_res, stride_y;
     int k;
-    bool gelu;             // x Phi(x)
-    bool stream;           // y is so large that caches do not keep it
-    bool floats, integers; // kinds of weights that x will meet: F32 and F16, all others
+    bool gelu;                       // x Phi(x)
+    bool x_bytes, y_bytes;           // rows are struct mra_byte_group; of x: no weights are floats; of y: no residual
+    const struct mra_weights * gate; // of the shape of W, floats where W is; NULL: none
+    int act;                         // enum mra_glu_act, behind a gate
+    bool stream;                     // y is so large that caches do not keep it
+    bool floats, integers;           // kinds of weights that x will meet: F32 and F16, all others
 };
 
 // Rows of a work item, at most: whole tiles of 6 rows, and nearly so of 12 and 14.
@@ -132,8 +142,10 @@ struct mra_dense_kernels {
     void (*linear)(
         const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);
 
-    // Rows it computes at once, and how many values of x it wants at most in a work item; 0: 42, MRA_LINEAR_VALUES
+    // Rows it computes at once, and how many values of x it wants at most in a work item; 0: 12, MRA_LINEAR_VALUES
     int rows, values;
+
+    bool bytes; // it reads and writes rows of bytes, and rounds rows of floats to the same
 };
 
 // Values that are not finite, alike in every table: NaN in gives NaN out.
@@ -223,9 +235,9 @@ struct mra_kernels {
     struct mra_int8_kernels int8;
 };
 
-// Scratch bytes one thread needs for linear, for block_sparse_attn and window_attn, for columns (n_k, m1, g, group at
-// their largest); 64-byte aligned.
-size_t mra_linear_scratch(int k, bool floats);
+// Scratch bytes one thread needs for linear (floats: of some weights; gate: with one), for block_sparse_attn and
+// window_attn, for columns (n_k, m1, g, group at their largest); 64-byte aligned.
+size_t mra_linear_scratch(int k, bool floats, bool gate);
 size_t mra_block_sparse_attn_scratch(int d, int dv);
 size_t mra_sorted_scratch(int d, int dv, int n_q, int n_k); // query_order, key_bias
 size_t mra_columns_scratch(int d, int dv, int n_k, int g, int m1, int m2, int group);

@@ -118,6 +118,9 @@ struct mra_linear_node {
     uint8_t n_w;    // weights, side by side
     uint8_t gelu;   // with the activation
     uint16_t slots; // threads that have scratch memory
+    uint8_t gated;  // the weights are a gate and what is multiplied with it, or one of both, the gate first
+    uint8_t act;    // enum mra_glu, of the gate
+    uint8_t bytes;  // rows of the result are struct mra_byte_group
 };
 
 struct mra_norm_node {

@@ -120,3 +120,7 @@ struct ggml_tensor * mra_topk_blocks_new(struct ggml_context * ctx, struct ggml_
 struct ggml_tensor * mra_dropped_state_new(struct ggml_context * ctx, struct ggml_tensor * scores,
     struct ggml_tensor * parents, struct ggml_tensor * refined, struct ggml_tensor * v, struct ggml_tensor * state,
     struct ggml_tensor * lengths, const struct mra_level * level, struct mra_error * err);
+
+// what ggml_mra_linear builds, of any form: `of` holds all but n_w and slots
+struct ggml_tensor * mra_linear_new(struct ggml_context * ctx, struct ggml_tensor * x, const struct mra_dense * w,
+    int n_w, struct ggml_tensor * residual, struct mra_linear_node of, int n_threads, struct mra_error * err);

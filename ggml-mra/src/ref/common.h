@@ -58,6 +58,7 @@ bool mra_ref_split_direction(
 void mra_ref_key_bias(const struct mra_attn_head * a, void * scratch);
 void mra_ref_int8_sample(const struct mra_attn_head * a, float * mean, float * k_factor, float * v_factor);
 void mra_ref_columns(const struct mra_attn_head * a, int x0, void * scratch);
+double mra_ref_activate(double x, int act); // act: enum mra_glu_act
 void mra_ref_linear_x(const struct mra_linear * a, int i0, int i1, void * scratch);
 void mra_ref_linear(
     const struct mra_linear * a, const struct mra_weights * w, int i0, int i1, int n0, int n1, void * scratch);

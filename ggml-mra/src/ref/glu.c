@@ -1,7 +1,7 @@
 // y = act(gate)*up
 #include "common.h"
 
-static double activate(double x, int act) {
+double mra_ref_activate(double x, int act) {
     switch (act) {
         case MRA_GLU_ACT_GELU: return x * 0.5 * erfc(-x * sqrt(0.5));
         case MRA_GLU_ACT_GELU_TANH: return x / (1 + exp(-2 * sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
@@ -11,5 +11,5 @@ static double activate(double x, int act) {
 }
 
 void mra_ref_glu(float * y, const float * gate, const float * up, int n, int act) {
-    for (int c = 0; c < n; c++) y[c] = (float) (activate(gate[c], act) * up[c]);
+    for (int c = 0; c < n; c++) y[c] = (float) (mra_ref_activate(gate[c], act) * up[c]);
 }
