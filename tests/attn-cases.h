@@ -114,6 +114,8 @@ static const struct attn_case attn_cases[] = {
     RULE_CASE(MU, "8,2,1 ties", "8,2,1", .25f, TIES, 90, 90, 32, 32, 2, 1, 2, 0, F32, .len = { 90, 61 }),
     CASE("64,16,4,1", "64,16,4,1", .3f, GRID, 256, 256, 64, 64, 1, 1, 1, 1, F32),
     CASE("64,16,4,1 ragged", "64,16,4,1", .3f, NORMAL, 241, 241, 40, 24, 2, 1, 2, 1, F32, .len = { 241, 90 }),
+    CASE("16,4,1 wide", "16,4,1", .5f, GRID, 70, 900, 32, 32, 2, 1, 1, 1, F32),
+    CASE("64,8,1 wide", "64,8,1", .5f, GRID, 130, 900, 32, 32, 1, 1, 1, 1, F32),
 };
 enum { N_ATTN_CASES = sizeof(attn_cases) / sizeof(attn_cases[0]), N_EXACT_CASES = 11 /* the first ones */ };
 

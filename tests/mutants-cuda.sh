@@ -14,10 +14,11 @@ fi
 
 places() { for f in $1; do echo "$work/cuda"/$f; done; }
 build_test() { cmake --build "$build" -j 2 --target "test-cuda-mutant-$1"; }
-run_test() { # ops, attn or query-order; stops at the first failure
+run_test() { # ops, attn, blocks or query-order; stops at the first failure
     case $1 in
         ops) set -- ops 200 ;;
         attn) set -- attn 0 17000 ;;
+        blocks) set -- blocks "" ;;
         *) set -- query-order "$src/tests/golden/attn" ;;
     esac
     MRA_FAIL_FAST=1 timeout -k 10 600 "$build/bin/test-cuda-mutant-$1" $2 ${3:-} && return 0
@@ -41,6 +42,11 @@ ops        |block-score.cu|if (y >= t.n) break;|
 ops        |block-score.cu|x < t.n_valid && column(t|column(t
 attn       |block-score.cu|t.dst += (int64_t) entries.first * t.child_rows * t.child_cols;|
 attn       |block-score.cu|t.x0 += parent * t.child_rows;|
+attn       |block-score.cu|return x + (int64_t) mra_list_row|return (int64_t) mra_list_row
+attn       |block-score.cu|cols, size) <= tile|cols, size) < tile
+attn       |block-score.cu|at > 0 ? (int) at : 0|0
+attn       |block-score.cu|* mra_child_cols(&a.level.cells)/n_col|/n_col
+blocks     |block-score.cu|(int64_t) a.level.parent_cap*mra_child_cols|(int64_t) a.level.n_parent_row*a.level.n_bk*mra_child_cols
 ops short  |topk-*|(equal && __popc(equals & below) < left)|(equal && __popc(equals) - __popc(equals & below) <= left)
 ops        |topk-*|(equal && __popc(equals & below) < left)|equal
 attn       |topk-*|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's|
