@@ -63,6 +63,18 @@ MRA_DEVICE uint32_t join_columns(uint32_t w) {
     return w | __shfl_xor_sync(MRA_ALL_LANES, w, 2);
 }
 
+// calls f(score, column) for a lane's columns of one row that are in `bits`
+template <class F> MRA_DEVICE void each_column(const float (&s)[4][4], int half, uint32_t bits, const F & f) {
+#pragma unroll
+    for (int t = 0; t < 4; t++) {
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const int col = column_of_lane(t, e);
+            if (bits >> col & 1) f(s[t][half * 2 + e], col);
+        }
+    }
+}
+
 // Which of a lane's columns of one row are above, and which are to be ranked; as bits of a step. s: scores of a step
 struct taken {
     uint32_t above, open;
@@ -88,17 +100,11 @@ MRA_DEVICE struct taken classify(const struct choice & c, const struct row_choic
     const uint64_t prefix = c.prefix[row_of_lane(half)];
     const uint32_t open = k.open;
     k.open = 0;
-#pragma unroll
-    for (int t = 0; t < 4; t++) {
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const int col = column_of_lane(t, e);
-            if (!(open >> col & 1)) continue;
-            const uint64_t place = place_of(s[t][half * 2 + e], first + col) >> (64 - 8 * level);
-            if (place > prefix) k.above |= 1u << col;
-            if (place == prefix) k.open |= 1u << col;
-        }
-    }
+    each_column(s, half, open, [&](float score, int col) {
+        const uint64_t place = place_of(score, first + col) >> (64 - 8 * level);
+        if (place > prefix) k.above |= 1u << col;
+        if (place == prefix) k.open |= 1u << col;
+    });
     return k;
 }
 
@@ -156,11 +162,7 @@ MRA_DEVICE void narrow_row(const struct choice_memory & m, int r, int level) {
     const int lane = threadIdx.x % MRA_WARP;
     const int * bins = m.bins + r * SELECT_BINS;
     int left = c.left[r];
-    if (level < 0) {
-        int n = 0;
-        for (int i = lane; i < SELECT_BINS; i += MRA_WARP) n += bins[i];
-        left = min(left, mra_warp_sum(n));
-    }
+    if (level < 0) left = min(left, bins_total(bins));
     const bool none = left <= 0;
     int bin = SELECT_BINS;
     if (!none) bin = select_bin(bins, &left);
@@ -197,15 +199,9 @@ MRA_DEVICE void count_columns(const struct choice_memory & m, const struct row_c
     }
     if (m.c->level[row_of_lane(half)] != level || m.c->n_open[row_of_lane(half)] <= OPEN) return;
     const struct taken k = classify(*m.c, r, half, s, allowed, first);
-#pragma unroll
-    for (int t = 0; t < 4; t++) {
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const int col = column_of_lane(t, e);
-            if (k.open >> col & 1)
-                atomicAdd(&bins[place_of(s[t][half * 2 + e], first + col) >> (56 - 8 * level) & (SELECT_BINS - 1)], 1);
-        }
-    }
+    each_column(s, half, k.open, [&](float score, int col) {
+        atomicAdd(&bins[place_of(score, first + col) >> (56 - 8 * level) & (SELECT_BINS - 1)], 1);
+    });
 }
 
 MRA_DEVICE void clear_bins(int * bins) {
@@ -246,17 +242,11 @@ MRA_DEVICE void find_thresholds(const struct choice_memory & m, int n, const F &
 // puts a lane's columns of one row aside
 MRA_DEVICE void put_aside(const struct choice_memory & m, int half, const float (&s)[4][4], uint32_t open, int first) {
     const int r = row_of_lane(half);
-#pragma unroll
-    for (int t = 0; t < 4; t++) {
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const int col = column_of_lane(t, e);
-            if (!(open >> col & 1)) continue;
-            const int i = atomicAdd(&m.c->n_open[r], 1);
-            m.open[r * OPEN + i].score = s[t][half * 2 + e];
-            m.open[r * OPEN + i].column = first + col;
-        }
-    }
+    each_column(s, half, open, [&](float score, int col) {
+        const int i = atomicAdd(&m.c->n_open[r], 1);
+        m.open[r * OPEN + i].score = score;
+        m.open[r * OPEN + i].column = first + col;
+    });
 }
 
 // Ranks what was put aside of a row, by a warp: sorts it, and sets the bits of the first c.left[row].
