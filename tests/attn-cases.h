@@ -72,6 +72,7 @@ static const struct attn_case attn_cases[] = {
     CASE("columns n_q>n_k", "columns", 1, GRID, 270, 60, 40, 24, 2, 1, 1, 1, F16, .counts = { 2, 12 }),
     CASE("columns long lists", "columns", 1, GRID, 70, 3000, 32, 32, 2, 1, 1, 1, F32, .counts = { 90, 400 },
         .diag_n = 2),
+    CASE("columns far apart", "columns", 1, GRID, 10, 1000, 64, 64, 1, 1, 1, 1, F16, .counts = { 2, 20 }),
     CASE("sorted 1", "sorted", 1, NORMAL, 1, 1, 64, 64, 2, 2, 1, 0, F32, .counts = { 1, 1 }),
     CASE("sorted 15", "sorted", 1, NORMAL, 15, 15, 64, 64, 2, 2, 1, 1, F32, .counts = { 1, 4 }),
     CASE("sorted 16", "sorted", 1, NORMAL, 16, 16, 32, 32, 1, 1, 1, 0, F16, .counts = { 1, 4 }),
@@ -114,6 +115,8 @@ static const struct attn_case attn_cases[] = {
     RULE_CASE(MU, "8,2,1 ties", "8,2,1", .25f, TIES, 90, 90, 32, 32, 2, 1, 2, 0, F32, .len = { 90, 61 }),
     CASE("64,16,4,1", "64,16,4,1", .3f, GRID, 256, 256, 64, 64, 1, 1, 1, 1, F32),
     CASE("64,16,4,1 ragged", "64,16,4,1", .3f, NORMAL, 241, 241, 40, 24, 2, 1, 2, 1, F32, .len = { 241, 90 }),
+    CASE("16,4,1 wide", "16,4,1", 1, GRID, 18, 550, 32, 32, 2, 1, 1, 1, F32, .counts = { 66, 200 }),
+    CASE("64,8,1 wide", "64,8,1", .5f, GRID, 130, 900, 32, 32, 1, 1, 1, 1, F32),
 };
 enum { N_ATTN_CASES = sizeof(attn_cases) / sizeof(attn_cases[0]), N_EXACT_CASES = 11 /* the first ones */ };
 

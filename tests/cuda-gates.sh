@@ -7,7 +7,7 @@ src=$(cd "$1" && pwd)/ggml-mra/src/cuda; work=$2/cuda-gates; mkdir -p "$work"
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
 "$nvcc" --version >/dev/null 2>&1 || { echo "skipped: there is no nvcc (CUDACXX, PATH, /usr/local/cuda)"; exit 77; }
 
-# kernel | threads | dynamic shared memory, at most | registers, at most | machine code must have
+# kernel, or kernel and architecture | threads | dynamic shared memory, at most | registers, at most | machine code must have
 cat >"$work/budget" <<'TABLE'
 pool_kernel<.*>           | 128  | 0     | 80  |
 span_pool_kernel          | 256  | 0     | 64  |
@@ -43,12 +43,14 @@ attend<80>                | 128  | 22528 | 168 | HMMA LDGSTS
 attend<96>                | 128  | 26624 | 200 | HMMA LDGSTS
 attend<128>               | 128  | 34816 | 255 | HMMA LDGSTS
 attend<256>               | 64   | 50688 | 255 | HMMA LDGSTS
-columns<32, .*>           | 128  | 50176 | 200 | HMMA LDGSTS
-columns<64, .*>           | 128  | 50176 | 255 | HMMA LDGSTS
+columns<32, .*> sm_75     | 256  | 65536 | 255 | HMMA
+columns<32, .*>           | 256  | 101376 | 255 | HMMA LDGSTS
+columns<64, .*> sm_75     | 128  | 65536 | 255 | HMMA
+columns<64, .*>           | 256  | 101376 | 255 | HMMA LDGSTS
 columns<80, .*>           | 64   | 50176 | 255 | HMMA LDGSTS
 columns<96, .*>           | 64   | 50176 | 255 | HMMA LDGSTS
 columns<128, .*>          | 64   | 50176 | 255 | HMMA LDGSTS
-columns<256, false>       | 32   | 59264 | 255 | HMMA LDGSTS
+columns<256, false>       | 32   | 59904 | 255 | HMMA LDGSTS
 TABLE
 # per multiprocessor: threads, blocks, shared memory in KiB, of which a block's own takes 1 from sm_80 on (CUDA C++ Programming Guide, technical
 # specifications per compute capability); an architecture that is not here gets no occupancy
@@ -99,7 +101,7 @@ awk -v limits="$limits" -v sass=$sass -v demangle=c++filt '
             sub(/^void /, "", s); sub(/\(.*$/, "", s); gsub(/\((int|bool)\)/, "", s); short[$1] = s
         }
         name = short[$1]; a = $2; key = $1 " " a; row = 0; bad = ""
-        for (i = 1; i <= nb && !row; i++) if (name ~ pat[i]) row = i
+        for (i = 1; i <= nb && !row; i++) if (name ~ pat[i] || (name " sm_" a) ~ pat[i]) row = i
         if (!row) { printf "%s: no line in the budget\n", name; failed++; next }
         blocks = "-"; occ = "-"
         if (a in max_threads) {

@@ -29,8 +29,16 @@ foreach(arch 80 75)
 endforeach()
 
 mra_cuda_tests(mutant mra-cuda-mutant)
+# thread blocks of long sequences, with limits
+foreach(name host-80 mutant)
+    add_executable(test-cuda-${name}-blocks test-cuda-blocks.c)
+    ggml_mra_target_options(test-cuda-${name}-blocks)
+    set_target_properties(test-cuda-${name}-blocks PROPERTIES LINKER_LANGUAGE CXX)
+    target_link_libraries(test-cuda-${name}-blocks PRIVATE mra-harness-${name})
+endforeach()
+add_test(NAME test-cuda-blocks COMMAND test-cuda-host-80-blocks)
 set_target_properties(mra-harness-mutant test-cuda-mutant-ops test-cuda-mutant-attn test-cuda-mutant-query-order test-cuda-mutant-span-pool
-    test-cuda-mutant-layers test-cuda-mutant-rope PROPERTIES EXCLUDE_FROM_ALL ON)
+    test-cuda-mutant-layers test-cuda-mutant-rope test-cuda-mutant-blocks PROPERTIES EXCLUDE_FROM_ALL ON)
 add_test(NAME cuda-mutants COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/mutants-cuda.sh ${PROJECT_SOURCE_DIR} ${CMAKE_BINARY_DIR} short)
 set_tests_properties(cuda-mutants PROPERTIES TIMEOUT 1800)
 

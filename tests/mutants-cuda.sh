@@ -14,7 +14,7 @@ fi
 
 places() { for f in $1; do echo "$work/cuda"/$f; done; }
 build_test() { cmake --build "$build" -j 2 --target "test-cuda-mutant-$1"; }
-run_test() { # ops, attn, query-order, span-pool, layers or rope; stops at the first failure
+run_test() { # ops, attn, query-order, span-pool, layers, rope or blocks; stops at the first failure
     case $1 in
         ops) set -- ops 200 ;;
         attn) set -- attn 0 17000 ;;
@@ -47,6 +47,11 @@ ops        |block-score.cu|if (y >= t.n) break;|
 ops        |block-score.cu|x < t.n_valid && column(t|column(t
 attn       |block-score.cu|t.dst += (int64_t) entries.first * t.child_rows * t.child_cols;|
 attn       |block-score.cu|t.x0 += parent * t.child_rows;|
+attn       |block-score.cu|return x + (int64_t) mra_list_row|return (int64_t) mra_list_row
+attn       |block-score.cu|cols, size) <= tile|cols, size) < tile
+attn       |block-score.cu|at > 0 ? (int) at : 0|0
+attn       |block-score.cu|* mra_child_cols(&a.level.cells)/n_col|/n_col
+blocks     |block-score.cu|(int64_t) a.level.parent_cap*mra_child_cols|(int64_t) a.level.n_parent_row*a.level.n_bk*mra_child_cols
 ops short  |topk-*|(equal && __popc(equals & below) < left)|(equal && __popc(equals) - __popc(equals & below) <= left)
 ops        |topk-*|(equal && __popc(equals & below) < left)|equal
 attn       |topk-*|th.left -= mra_min(th.left, mra_warp_sum(of.y)); // of the head's|
@@ -54,6 +59,8 @@ attn       |topk-*|max(0, th.left - equal_before)|th.left
 ops        |topk-*|found[round*MAX_WARPS + warp] = n;|found[round*MAX_WARPS + warp] = n; if (0)
 ops short  |topk-*|round ^= 1)|round = 0)
 ops        |topk-*|clear_bins(bins + warp*SELECT_BINS);|clear_bins(bins + warp*SELECT_BINS); if (0)
+ops        |topk-*|clear_bins(bins + warp*SELECT_BINS); __syncwarp();|clear_bins(bins + warp*SELECT_BINS);
+ops        |topk-*|clear_bins(bins); __syncwarp();|clear_bins(bins);
 ops        |topk-*|count_keys(bins, r, p, shift, th.key);|count_keys(bins, r, p, shift, th.key); if (0)
 ops        |topk-*|    s -= r.max;|
 attn       |topk-*|plan[0] = mra_topk_count(&a.p, len);|plan[0] = a.p.take.count;
@@ -83,16 +90,29 @@ ops        |softmax-state.cuh|mra_warp_max<4>(top)|mra_warp_max<2>(top)
 ops        |softmax-state.cuh|mra_warp_sum<4>(st.sum[r])|mra_warp_sum<2>(st.sum[r])
 ops        |softmax-state.cuh|if (row < n_rows && c < dv)|if (c < dv)
 attn       |columns*|__syncwarp(); // tile t is there|// tile t is there
-attn       |columns*|mra_copy_wait<0>();|mra_copy_wait<1>();
+attn       |columns*|mra_copy_wait<0>(); __syncwarp(); // tile t is there|mra_copy_wait<1>(); __syncwarp(); // tile t is there
 attn short |columns*|__syncwarp(); // before the next values overwrite these|
 attn       |columns*|__syncthreads(); // the last time: nobody needs mean queries any more|
 attn       |columns*|__syncwarp(); // all lanes have read what lane 0 writes|
 attn       |columns*|min(step*STEP + t*8 + lane/4, rows.n - 1)|(step*STEP + t*8 + lane/4)
 attn       |columns*|min(first + r, n - 1)|(first + r)
-attn       |columns*|c < d ? rows.at + c*sizeof(half) : a.mem + a.pack.zeros|rows.at + c*sizeof(half)
-attn       |columns*|c < d ? rows.nb : 0|rows.nb
+attn       |columns*|there ? rows.at + c*sizeof(half) : a.mem + a.pack.zeros|rows.at + c*sizeof(half)
+attn       |columns*|there ? rows.nb : 0|rows.nb
 attn       |columns*|return all & ((w & 1)|return ((w & 1)
 attn       |columns*|j >= n_kept ? -1 : all|all
+attn       |columns*|min(step*STEP + r, b.s.n_k - 1)|(step*STEP + r)
+attn       |columns*|__syncthreads(); // the keys of this turn are there|// the keys of this turn are there
+attn       |columns*|__syncthreads(); // K is there|// K is there
+attn short |columns*|__syncthreads(); // V is there|// V is there
+attn       |columns*|__syncthreads(); // before others take this memory|
+attn       |columns*|__syncwarp(); // before the next overwrite these|
+attn       |columns*|load_keys<D>(tile[k ^ 1],|load_keys<D>(tile[k],
+attn       |columns*|b.taken[i] = 0;|(void) i;
+attn       |columns*|__any_sync(MRA_ALL_LANES, w & all)|__any_sync(MRA_ALL_LANES, w & 1)
+attn       |columns*|p ^ swapped<D>(lane/4)|p
+attn       |columns*|D == 64 ? row%2 : 0|0
+attn       |columns*|step != have|have < 0
+attn       |columns*|warp%pair<D>::N*16|0
 attn       |columns*|first_item + blockIdx.x;|blockIdx.x;
 attn       |columns*|on[half] &= ~(k.above \! k.open);|on[half] &= ~k.above;
 attn       |columns*|(last ? log_last : (float) b.log_g)|(float) b.log_g
@@ -101,7 +121,7 @@ attn       |columns*|k.open && c0 == 0|k.open
 attn       |columns*|last ? b.coarse + c0 : waits|b.coarse + c0
 attn       |columns*|if (last && lane%4 == 0) c.sum|if (lane%4 == 0) c.sum
 attn       |columns*|for (int i = left; i < n; i++) sum +=|for (int i = left + 1; i < n; i++) sum +=
-attn short |columns*|clear_bins(m.bins); __syncthreads();|clear_bins(m.bins);
+attn short |columns*|clear_bins(m); __syncthreads();|clear_bins(m);
 attn       |columns*|__syncwarp(); if (lane > 0) return;|if (lane > 0) return;
 attn       |columns*|__syncwarp(); #pragma unroll for (int i = 0; i < OPEN/MRA_WARP; i++) { if (i*MRA_WARP + lane >= n)|for (int i = 0; i < OPEN/MRA_WARP; i++) { if (i*MRA_WARP + lane >= n)
 attn       |columns*|rank[i] < left|rank[i] <= left

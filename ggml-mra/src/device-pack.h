@@ -7,19 +7,18 @@
 
 enum {
     MRA_DEVICE_ALIGN = 64,
-    MRA_DEVICE_SHARED = 49 << 10, // bytes of shared memory up to which lists lie there: two thread blocks of an sm_86
     MRA_DEVICE_LISTS = 640,       // thread blocks that work at a time; more than an H100 holds,
     MRA_DEVICE_LISTS_LEAST = 264, // fewer where their lists take more than
     MRA_DEVICE_LISTS_BYTES = 64 << 20,
-    MRA_DEVICE_ROWS = 16,    // query blocks that a thread block of the columns kernel has
-    MRA_DEVICE_STEP = 32,    // keys, or key blocks, whose scores a warp computes at a time
-    MRA_DEVICE_KEYS = 16,    // keys per tile of its fine part
-    MRA_DEVICE_BINS = 256,   // of the histogram of each query block by which it chooses
-    MRA_DEVICE_OPEN = 128,   // keys of a query block that it ranks
-    MRA_DEVICE_CHOICE = 640, // bytes of what it knows of these choices
-    MRA_DEVICE_STATS = 4,    // rows of F16 per key block: maxima, minima, means and what those lack in F16
-    MRA_DEVICE_ROW_PAD = 8,  // halves behind each row of a tile, so that rows begin in different banks
-    MRA_DEVICE_HALF = 2,     // bytes of an F16
+    MRA_DEVICE_ROWS = 32,     // query blocks that a thread block of the columns kernel has, at most
+    MRA_DEVICE_STEP = 32,     // keys, or key blocks, whose scores a warp computes at a time
+    MRA_DEVICE_KEYS = 16,     // keys per tile of its fine part
+    MRA_DEVICE_BINS = 256,    // of the histogram of each query block by which it chooses
+    MRA_DEVICE_OPEN = 128,    // keys of a query block that it ranks
+    MRA_DEVICE_CHOICE = 1280, // bytes of what it knows of these choices
+    MRA_DEVICE_STATS = 4,     // rows of F16 per key block: maxima, minima, means and what those lack in F16
+    MRA_DEVICE_ROW_PAD = 8,   // halves behind each row of a tile, so that rows begin in different banks
+    MRA_DEVICE_HALF = 2,      // bytes of an F16
 };
 
 #if defined(__cplusplus)
@@ -40,41 +39,45 @@ MRA_INLINE bool mra_device_has_frame(const struct mra_attn_node * p, int d, int 
     return p->frame != MRA_PLAN_SORTED || mra_device_dim(d, dv) <= MRA_DEVICE_SORTED_DIM;
 }
 
-// warps of a thread block of the columns kernel
-MRA_CONST int mra_device_warps(int dim) { return dim <= 64 ? 4 : dim <= 128 ? 2 : 1; }
+// Query blocks and warps of a thread block of the columns kernel. A warp has 16 of them beside tensor cores; where
+// there are 32, two warps share each tile of keys, which is then read half as often. On a device with too little shared
+// memory (sm_75) half as many warps.
+MRA_CONST int mra_device_rows(int dim) { return dim <= 64 ? MRA_DEVICE_ROWS : 16; }
+MRA_CONST int mra_device_warps(int dim) { return dim <= 64 ? 8 : dim <= 128 ? 2 : 1; }
 
-// its shared memory: mean queries as two parts of F16, later the coarse states; what it knows of its choices; then
-// first histograms and a tile of V per warp, later per warp two tiles of K and V, and the query rows where registers
-// are too few; then lists
-MRA_CONST size_t mra_device_means_bytes(int dim) { return (size_t) MRA_DEVICE_ROWS * ((dim + 31) / 32 * 32) * 4; }
+// Its shared memory: mean queries as two parts of F16, later the coarse states; what it knows of its choices; then
+// first histograms and a tile of K or V per warp, later per warp two tiles of K and V, and the query rows where
+// registers are too few; then lists, up to this many bytes in all: one thread block of 256 threads of an sm_86, or two
+// smaller ones.
+MRA_CONST size_t mra_device_shared(int dim) { return dim <= 64 ? 99 << 10 : 49 << 10; }
+MRA_CONST size_t mra_device_means_bytes(int dim) { return (size_t) mra_device_rows(dim) * ((dim + 31) / 32 * 32) * 4; }
 MRA_CONST size_t mra_device_tile_bytes(int dim) {
     return (size_t) (2 * 2 * MRA_DEVICE_KEYS + (dim > 128 ? MRA_QUERY_BLOCK : 0)) * (dim + MRA_DEVICE_ROW_PAD) *
         MRA_DEVICE_HALF;
 }
-MRA_CONST size_t mra_device_bins_bytes(void) { return (size_t) MRA_DEVICE_ROWS * MRA_DEVICE_BINS * 4; }
+MRA_CONST size_t mra_device_bins_bytes(int dim) { return (size_t) mra_device_rows(dim) * MRA_DEVICE_BINS * 4; }
 MRA_CONST size_t mra_device_step_bytes(int dim) {
     return (size_t) MRA_DEVICE_STEP * (dim + MRA_DEVICE_ROW_PAD) * MRA_DEVICE_HALF;
 }
-MRA_CONST size_t mra_device_work_bytes(int dim) {
-    return mra_device_bins_bytes() + mra_device_warps(dim) * mra_device_step_bytes(dim) >
-            mra_device_warps(dim) * mra_device_tile_bytes(dim)
-        ? mra_device_bins_bytes() + mra_device_warps(dim) * mra_device_step_bytes(dim)
-        : mra_device_warps(dim) * mra_device_tile_bytes(dim);
+MRA_CONST size_t mra_device_work_bytes(int dim, int warps) {
+    return mra_device_bins_bytes(dim) + warps * mra_device_step_bytes(dim) > warps * mra_device_tile_bytes(dim)
+        ? mra_device_bins_bytes(dim) + warps * mra_device_step_bytes(dim)
+        : warps * mra_device_tile_bytes(dim);
 }
-MRA_CONST size_t mra_device_block_bytes(int dim) {
-    return mra_device_means_bytes(dim) + MRA_DEVICE_CHOICE + mra_device_work_bytes(dim);
+MRA_CONST size_t mra_device_block_bytes(int dim, int warps) {
+    return mra_device_means_bytes(dim) + MRA_DEVICE_CHOICE + mra_device_work_bytes(dim, warps);
 }
 
-// 4-byte words of the lists of 16 query blocks
+// 4-byte words of the lists of a thread block of `rows` query blocks
 struct mra_device_lists {
     int taken;    // keys that are kept, a bit each
     int expanded; // key blocks that are expanded, a bit each
     int kept;     // of each warp: numbers of the keys of one query block that are kept
 };
-MRA_INLINE struct mra_device_lists mra_device_lists_of(int n_k, int g, int m2) {
+MRA_INLINE struct mra_device_lists mra_device_lists_of(int rows, int n_k, int g, int m2) {
     struct mra_device_lists l;
-    l.taken = mra_div_up(n_k, MRA_DEVICE_STEP) * MRA_DEVICE_ROWS;
-    l.expanded = mra_div_up(mra_div_up(n_k, g), MRA_DEVICE_STEP) * MRA_DEVICE_ROWS;
+    l.taken = mra_div_up(n_k, MRA_DEVICE_STEP) * rows;
+    l.expanded = mra_div_up(mra_div_up(n_k, g), MRA_DEVICE_STEP) * rows;
     l.kept = (m2 + 3) & ~3;
     return l;
 }
@@ -88,7 +91,7 @@ struct mra_device_pack {
     size_t bytes;
     int64_t n_b;        // key blocks of all sequences: those of sequence s start at first token/MRA_KEY_BLOCK + s
     size_t list_bytes;  // of one thread block
-    size_t list_shared; // bits that lie in shared memory; 0: they are in the lists, too
+    size_t list_shared; // bits that lie in shared memory, where the device has as much; 0: they are in the lists
     int n_list;
 };
 
@@ -105,7 +108,7 @@ MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_attn_node 
         r.v = MRA_TAKE(n_head * n_tokens * dv * MRA_DEVICE_HALF);
     }
     if (columns) {
-        const int dim = mra_device_dim(d, dv), max_len = p->max_len;
+        const int dim = mra_device_dim(d, dv), max_len = p->max_len, warps = mra_device_warps(dim);
         size_t bits = 0, kept = 0;
         r.n_b = n_tokens / MRA_KEY_BLOCK + n_seq;
         r.k_stat = MRA_TAKE(n_head * r.n_b * MRA_DEVICE_STATS * d * MRA_DEVICE_HALF);
@@ -114,17 +117,19 @@ MRA_INLINE struct mra_device_pack mra_device_pack_of(const struct mra_attn_node 
         for (int i = 0; i < 2; i++) {
             const int n = mra_columns_worst_length(max_len, i);
             const struct mra_columns_plan c = mra_attn_plan(p, n);
-            const struct mra_device_lists l = mra_device_lists_of(n, c.g, c.m2 + MRA_KEY_BLOCK_WIDE);
+            const struct mra_device_lists l = mra_device_lists_of(
+                mra_device_rows(dim), n, c.g, c.m2 + MRA_KEY_BLOCK_WIDE);
             const size_t n_bit = (l.taken + l.expanded) * sizeof(int32_t), n_kept = l.kept * sizeof(int32_t);
             if (n_bit > bits) bits = n_bit;
             if (n_kept > kept) kept = n_kept;
         }
-        if (mra_device_block_bytes(dim) + bits <= MRA_DEVICE_SHARED) r.list_shared = bits;
-        r.list_bytes = mra_device_warps(dim) * kept + (r.list_shared ? 0 : bits);
+        if (mra_device_block_bytes(dim, warps) + bits <= mra_device_shared(dim)) r.list_shared = bits;
+        r.list_bytes = warps * kept + bits;
         r.list_bytes = (r.list_bytes + MRA_DEVICE_ALIGN - 1) / MRA_DEVICE_ALIGN * MRA_DEVICE_ALIGN;
         r.n_list = (int) (MRA_DEVICE_LISTS_BYTES / r.list_bytes);
-        if (r.n_list < MRA_DEVICE_LISTS_LEAST) r.n_list = MRA_DEVICE_LISTS_LEAST;
-        if (r.n_list > MRA_DEVICE_LISTS) r.n_list = MRA_DEVICE_LISTS;
+        const int halves = mra_device_rows(dim) / 16; // larger thread blocks are fewer
+        if (r.n_list < MRA_DEVICE_LISTS_LEAST / halves) r.n_list = MRA_DEVICE_LISTS_LEAST / halves;
+        if (r.n_list > MRA_DEVICE_LISTS / halves) r.n_list = MRA_DEVICE_LISTS / halves;
         r.lists = MRA_TAKE(r.n_list * r.list_bytes);
     }
 #undef MRA_TAKE

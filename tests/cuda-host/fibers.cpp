@@ -171,6 +171,9 @@ static size_t static_bytes() {
     return block.arrays.empty() ? 0 : block.arrays.back().offset + block.arrays.back().bytes - block.dyn_bytes;
 }
 
+static bool only_list;
+static std::vector<struct mra_host_launch> launches;
+
 int launch_thunk(
     const char * name, dim3 grid, dim3 b, size_t smem, void (*fn)(const void *), const void * args, size_t arg_bytes) {
     const uint64_t n = (uint64_t) b.x * b.y * b.z;
@@ -180,6 +183,10 @@ int launch_thunk(
         finding("launch refused: grid %u x %u x %u, %llu threads, %zu bytes of shared memory", grid.x, grid.y, grid.z,
             (unsigned long long) n, smem);
         return 1;
+    }
+    if (only_list) {
+        launches.push_back({ name, (uint64_t) grid.x * grid.y * grid.z });
+        return 0;
     }
     if (!stacks) stacks = (char *) aligned_alloc(4096, (size_t) MAX_THREADS * STACK_BYTES);
     static unsigned char * shared = (unsigned char *) aligned_alloc(128, 256 * 1024);
@@ -268,6 +275,15 @@ void mra_host_buffer(const void * p, size_t bytes, const char * name) {
     emu::buffers.push_back({ (const char *) p, (const char *) p + bytes, name });
 }
 void mra_host_buffers_clear(void) { emu::buffers.clear(); }
+void mra_host_only_list(bool on) {
+    emu::only_list = on;
+    emu::launches.clear();
+}
+bool mra_host_launch_get(int i, struct mra_host_launch * l) {
+    if (i < 0 || (size_t) i >= emu::launches.size()) return false;
+    *l = emu::launches[i];
+    return true;
+}
 int mra_host_arch(void) { return EMU_ARCH; }
 unsigned mra_host_findings(void) {
     const unsigned n = emu::n_findings;

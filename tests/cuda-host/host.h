@@ -26,6 +26,14 @@ void mra_host_buffers_clear(void);
 // also races, bounds, uninitialised shared memory, copies in flight. The first few are printed to stderr.
 unsigned mra_host_findings(void);
 
+// Thread blocks of launch number i since mra_host_only_list(true), behind which kernels are listed, and do not run.
+struct mra_host_launch {
+    const char * kernel;
+    uint64_t blocks;
+};
+void mra_host_only_list(bool on);
+bool mra_host_launch_get(int i, struct mra_host_launch * l); // false: no such launch
+
 bool mra_host_checks(void); // is the checker built in?
 int mra_host_arch(void);    // 750: no asynchronous copies, small tensor-core instruction; 800: both
 

@@ -15,7 +15,7 @@ struct score_args {
     struct level level;
     int64_t head_size;           // of dst
     int d, n_head, heads_per_kv; // heads of q per head of k
-    int n_x, n_col;              // tiles of rows (of each parent row) and of columns
+    int n_x, n_col;              // tiles of rows (of each parent row); without parents also of columns
     float scale;
     bool aligned;
 };
@@ -30,27 +30,56 @@ struct score_tile {
     float * dst;                // the head's; with parents the first one's of this parent row
 };
 
+// Tiles of `size` columns, numbered through the parent rows: those of row x begin at this one. A row has as many as its
+// entries, of `cols` columns each, need, and at most one more.
+MRA_DEVICE int64_t first_tile(const struct mra_cell_list & parents, int x, int cols, int size) {
+    return x + (int64_t) mra_list_row(&parents, x).first * cols / size;
+}
+// the parent row of tile number `tile`, by a warp
+MRA_DEVICE int row_of_tile(const struct mra_cell_list & parents, int tile, int cols, int size) {
+    int first = 0, n = parents.n_row; // it is one of these
+    while (n > 1) {
+        const int step = mra_div_up(n, MRA_WARP), at = threadIdx.x % MRA_WARP * step;
+        const uint32_t begun = __ballot_sync(
+            MRA_ALL_LANES, at < n && first_tile(parents, first + at, cols, size) <= tile);
+        const int last = begun ? 31 - __clz((int) begun) : 0;
+        first += last * step;
+        n = mra_min(step, n - last * step);
+    }
+    return first;
+}
+
 MRA_DEVICE struct score_tile tile_of(const struct score_args & a, int n_row, int n_col) {
     const struct level & l = a.level;
-    const int tile = blockIdx.x, parent = tile / a.n_col / a.n_x;
     struct score_tile t;
     t.head = blockIdx.y;
     t.batch = blockIdx.z;
-    t.child_rows = l.parents.data ? mra_child_rows(&l.cells) : 1;
-    t.child_cols = 1;
+    t.child_rows = t.child_cols = 1;
+    int parent = 0, tile_row, tile_col;
+    const struct mra_cell_list parents = parents_of(l, t.head, t.batch);
+    if (parents.offsets) {
+        t.child_rows = mra_child_rows(&l.cells);
+        t.child_cols = mra_child_cols(&l.cells);
+        const int tile = blockIdx.x / a.n_x;
+        parent = row_of_tile(parents, tile, t.child_cols, n_col);
+        tile_row = blockIdx.x % a.n_x;
+        const int64_t at = tile - first_tile(parents, parent, t.child_cols, n_col);
+        tile_col = at > 0 ? (int) at : 0; // lists are data
+    } else {
+        tile_row = blockIdx.x / a.n_col;
+        tile_col = blockIdx.x % a.n_col;
+    }
     // padding rows get -inf, so they count as rows here
     const struct mra_len len = length_at(l, t.batch), all = { l.cells.n_q, len.n_k };
     t.n_valid = mra_div_up(len.n_q, l.cells.h);
-    t.candidates = cells_of(l, l.parents.data ? parent * t.child_rows : 0, t.head, t.batch, all);
-    t.x0 = tile / a.n_col % a.n_x * n_row;
+    t.candidates = cells_of(l, parent * t.child_rows, t.head, t.batch, all);
+    t.x0 = tile_row * n_row;
     t.x_end = l.n_bq;
-    t.first = tile % a.n_col * n_col;
+    t.first = tile_col * n_col;
     t.n = l.n_bk;
     t.dst = a.dst + ((int64_t) t.batch * a.n_head + t.head) * a.head_size;
-    if (l.parents.data) {
-        const struct mra_cell_list parents = parents_of(l, t.head, t.batch);
+    if (parents.offsets) {
         const struct mra_cell_span entries = mra_list_row(&parents, parent);
-        t.child_cols = mra_child_cols(&l.cells);
         t.n = (entries.end - entries.first) * t.child_cols;
         t.x0 += parent * t.child_rows;
         t.x_end = (parent + 1) * t.child_rows;
@@ -191,10 +220,15 @@ int mra_cuda_block_score(
     a.aligned = aligned16(src[0]) && aligned16(src[1]) && (!k_max || aligned16(*k_max));
     const int child_rows = mra_child_rows(&a.level.cells);
     const bool small = parents && child_rows <= 4; // few rows share a list of columns
-    const int rows = parents ? child_rows : a.level.n_bq, n_parent = parents ? a.level.n_parent_row : 1;
+    const int rows = parents ? child_rows : a.level.n_bq, n_col = small ? 128 : 64;
     a.n_x = mra_div_up(rows, small ? 4 : 32);
-    a.n_col = mra_div_up(a.level.n_bk, small ? 128 : 64); // a parent row lists no column twice
-    const dim3 grid((unsigned) (a.n_col * a.n_x * n_parent), (unsigned) dst.ne[2], (unsigned) dst.ne[3]);
+    a.n_col = mra_div_up(a.level.n_bk, n_col);
+    // as many as the parents' list has room for, not as many as there are cells: see first_tile
+    const int64_t n_tile = parents
+        ? a.level.n_parent_row + (int64_t) a.level.parent_cap * mra_child_cols(&a.level.cells) / n_col
+        : a.n_col;
+    if (n_tile * a.n_x > INT32_MAX) return MRA_CUDA_UNSUPPORTED;
+    const dim3 grid((unsigned) (n_tile * a.n_x), (unsigned) dst.ne[2], (unsigned) dst.ne[3]);
     if (small) return MRA_LAUNCH((score_kernel<1, 1, false>), grid, THREADS, 0, stream, a);
     if (k_max) return MRA_LAUNCH((score_kernel<8, 4, true>), grid, THREADS, 0, stream, a);
     return MRA_LAUNCH((score_kernel<8, 4, false>), grid, THREADS, 0, stream, a);

@@ -1,14 +1,15 @@
-// How a thread block chooses, for each of 16 query blocks (rows), the m best of many columns: key blocks by their
-// bounds, then keys by their scores. Columns come 32 at a time from tensor cores; a lane has those of rows lane/4 and
-// lane/4 + 8. Scores are not kept but computed again: first for a sample that gives their range, then for a histogram
-// over it, then to take what is above the bin of the m-th best. Those in that bin are put aside and ranked.
-// Bit-equal from run to run: only integers are counted atomically, and ranks do not depend on the order of arrival.
+// How a thread block chooses, for each of its query blocks (rows), the m best of many columns: key blocks by their
+// bounds, then keys by their scores. Columns come 32 at a time from tensor cores, for 16 rows; a lane has those of its
+// warp's rows lane/4 and lane/4 + 8. Scores are not kept but computed again: first for a sample that gives their range,
+// then for a histogram over it, then to take what is above the bin of the m-th best. Those in that bin are put aside
+// and ranked. Bit-equal from run to run: only integers are counted atomically, and ranks do not depend on the order of
+// arrival.
 #pragma once
 
 #include "../device-pack.h"
 #include "warp-topk.cuh"
 
-enum { ROWS = 16, STEP = 32, OPEN = MRA_DEVICE_OPEN, RANGE_STEPS = 8 };
+enum { ROWS = MRA_DEVICE_ROWS, STEP = 32, OPEN = MRA_DEVICE_OPEN, RANGE_STEPS = 8 };
 
 struct open_column {
     float score;
@@ -37,8 +38,10 @@ static_assert(sizeof(struct choice) <= MRA_DEVICE_CHOICE, "device-pack.h says th
 // the bins, later what was put aside, of all rows
 struct choice_memory {
     struct choice * c;
-    int * bins;                // [ROWS][SELECT_BINS]
-    struct open_column * open; // [ROWS][OPEN], in the same place
+    int * bins;                // [n_row][SELECT_BINS]
+    struct open_column * open; // [n_row][OPEN], in the same place
+    int n_row, row0;           // rows of the thread block; the first of this warp's 16
+    int turn, n_turn;          // which of the warps with these rows this is: they take turns of the columns
 };
 
 // NaN: 0
@@ -54,7 +57,9 @@ struct row_choice {
 MRA_DEVICE struct row_choice row_choice_of(const struct choice & c, int r) {
     return { c.inv[r], c.first[r], c.at[r], c.above[r] };
 }
-MRA_DEVICE int row_of_lane(int half) { return threadIdx.x % MRA_WARP / 4 + half * 8; }
+MRA_DEVICE int row_of_lane(const struct choice_memory & m, int half) {
+    return m.row0 + (int) threadIdx.x % MRA_WARP / 4 + half * 8;
+}
 MRA_DEVICE int column_of_lane(int t, int e) { return t * 8 + threadIdx.x % MRA_WARP % 4 * 2 + e; } // within a step
 
 // Bits of a row's 32 columns: a lane's 8 at their places -> the whole word, for the 4 lanes of the row.
@@ -63,12 +68,24 @@ MRA_DEVICE uint32_t join_columns(uint32_t w) {
     return w | __shfl_xor_sync(MRA_ALL_LANES, w, 2);
 }
 
+// calls f(score, column) for a lane's columns of one row that are in `bits`
+template <class F> MRA_DEVICE void each_column(const float (&s)[4][4], int half, uint32_t bits, const F & f) {
+#pragma unroll
+    for (int t = 0; t < 4; t++) {
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const int col = column_of_lane(t, e);
+            if (bits >> col & 1) f(s[t][half * 2 + e], col);
+        }
+    }
+}
+
 // Which of a lane's columns of one row are above, and which are to be ranked; as bits of a step. s: scores of a step
 struct taken {
     uint32_t above, open;
 };
-MRA_DEVICE struct taken classify(const struct choice & c, const struct row_choice & r, int half, const float (&s)[4][4],
-    uint32_t allowed, int first) {
+MRA_DEVICE struct taken classify(const struct choice_memory & m, const struct row_choice & r, int half,
+    const float (&s)[4][4], uint32_t allowed, int first) {
     struct taken k = { 0, 0 };
 #pragma unroll
     for (int t = 0; t < 4; t++) {
@@ -83,33 +100,25 @@ MRA_DEVICE struct taken classify(const struct choice & c, const struct row_choic
     k.above = k.above << shift & allowed;
     k.open = k.open << shift & allowed & ~k.above;
     if (k.open == 0) return k;
-    const int level = c.level[row_of_lane(half)];
+    const int level = m.c->level[row_of_lane(m, half)];
     if (level == 0) return k;
-    const uint64_t prefix = c.prefix[row_of_lane(half)];
+    const uint64_t prefix = m.c->prefix[row_of_lane(m, half)];
     const uint32_t open = k.open;
     k.open = 0;
-#pragma unroll
-    for (int t = 0; t < 4; t++) {
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const int col = column_of_lane(t, e);
-            if (!(open >> col & 1)) continue;
-            const uint64_t place = place_of(s[t][half * 2 + e], first + col) >> (64 - 8 * level);
-            if (place > prefix) k.above |= 1u << col;
-            if (place == prefix) k.open |= 1u << col;
-        }
-    }
+    each_column(s, half, open, [&](float score, int col) {
+        const uint64_t place = place_of(score, first + col) >> (64 - 8 * level);
+        if (place > prefix) k.above |= 1u << col;
+        if (place == prefix) k.open |= 1u << col;
+    });
     return k;
 }
 
-// the range of a row's scores, from a sample; source(s, step): the scores of a step
+// the range of a row's scores, from a sample; source(step): the scores of a step
 template <class F> MRA_DEVICE void find_range(const struct choice_memory & m, int n, const F & source) {
-    const int warp = threadIdx.x / MRA_WARP, n_warp = blockDim.x / MRA_WARP, n_step = mra_div_up(n, STEP),
-              stride = max(1, n_step / RANGE_STEPS);
+    const int n_step = mra_div_up(n, STEP), stride = max(1, n_step / RANGE_STEPS);
     float lo[2] = { INFINITY, INFINITY }, hi[2] = { -INFINITY, -INFINITY };
-    for (int i = warp; i * stride < n_step; i += n_warp) {
-        float s[4][4];
-        source(s, i * stride);
+    for (int i = m.turn; i * stride < n_step; i += m.n_turn) {
+        const float(&s)[4][4] = source(i * stride);
         const int rest = n - i * stride * STEP;
 #pragma unroll
         for (int t = 0; t < 4; t++) {
@@ -121,22 +130,22 @@ template <class F> MRA_DEVICE void find_range(const struct choice_memory & m, in
             }
         }
     }
-    float * part = (float *) m.bins; // [n_warp][2][ROWS]
+    float * part = (float *) m.bins; // [n_turn][2][n_row]
 #pragma unroll
     for (int half = 0; half < 2; half++) {
         lo[half] = -mra_warp_max<4>(-lo[half]);
         hi[half] = mra_warp_max<4>(hi[half]);
         if (threadIdx.x % 4 == 0) {
-            part[warp * 2 * ROWS + row_of_lane(half)] = lo[half];
-            part[(warp * 2 + 1) * ROWS + row_of_lane(half)] = hi[half];
+            part[m.turn * 2 * m.n_row + row_of_lane(m, half)] = lo[half];
+            part[(m.turn * 2 + 1) * m.n_row + row_of_lane(m, half)] = hi[half];
         }
     }
     __syncthreads();
-    if (threadIdx.x < ROWS) {
+    if ((int) threadIdx.x < m.n_row) {
         float l = INFINITY, h = -INFINITY;
-        for (int w = 0; w < n_warp; w++) {
-            l = fminf(l, part[w * 2 * ROWS + threadIdx.x]);
-            h = fmaxf(h, part[(w * 2 + 1) * ROWS + threadIdx.x]);
+        for (int w = 0; w < m.n_turn; w++) {
+            l = fminf(l, part[w * 2 * m.n_row + threadIdx.x]);
+            h = fmaxf(h, part[(w * 2 + 1) * m.n_row + threadIdx.x]);
         }
         const float inv = h > l ? (SELECT_BINS - .01f) / (h - l) : 0.0f;
         m.c->inv[threadIdx.x] = inv;
@@ -156,11 +165,7 @@ MRA_DEVICE void narrow_row(const struct choice_memory & m, int r, int level) {
     const int lane = threadIdx.x % MRA_WARP;
     const int * bins = m.bins + r * SELECT_BINS;
     int left = c.left[r];
-    if (level < 0) {
-        int n = 0;
-        for (int i = lane; i < SELECT_BINS; i += MRA_WARP) n += bins[i];
-        left = min(left, mra_warp_sum(n));
-    }
+    if (level < 0) left = min(left, bins_total(bins));
     const bool none = left <= 0;
     int bin = SELECT_BINS;
     if (!none) bin = select_bin(bins, &left);
@@ -182,7 +187,7 @@ MRA_DEVICE void narrow_row(const struct choice_memory & m, int r, int level) {
 // adds the columns of a step that are in question to the bins of their row
 MRA_DEVICE void count_columns(const struct choice_memory & m, const struct row_choice & r, int half,
     const float (&s)[4][4], uint32_t allowed, int first, int level) {
-    int * bins = m.bins + row_of_lane(half) * SELECT_BINS;
+    int * bins = m.bins + row_of_lane(m, half) * SELECT_BINS;
     if (level < 0) {
         const uint32_t mine = allowed >> threadIdx.x % 4 * 2;
 #pragma unroll
@@ -195,68 +200,54 @@ MRA_DEVICE void count_columns(const struct choice_memory & m, const struct row_c
         }
         return;
     }
-    if (m.c->level[row_of_lane(half)] != level || m.c->n_open[row_of_lane(half)] <= OPEN) return;
-    const struct taken k = classify(*m.c, r, half, s, allowed, first);
-#pragma unroll
-    for (int t = 0; t < 4; t++) {
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const int col = column_of_lane(t, e);
-            if (k.open >> col & 1)
-                atomicAdd(&bins[place_of(s[t][half * 2 + e], first + col) >> (56 - 8 * level) & (SELECT_BINS - 1)], 1);
-        }
-    }
+    if (m.c->level[row_of_lane(m, half)] != level || m.c->n_open[row_of_lane(m, half)] <= OPEN) return;
+    const struct taken k = classify(m, r, half, s, allowed, first);
+    each_column(s, half, k.open, [&](float score, int col) {
+        atomicAdd(&bins[place_of(score, first + col) >> (56 - 8 * level) & (SELECT_BINS - 1)], 1);
+    });
 }
 
-MRA_DEVICE void clear_bins(int * bins) {
-    for (int i = threadIdx.x; i < ROWS * SELECT_BINS / 4; i += blockDim.x) ((int4 *) bins)[i] = make_int4(0, 0, 0, 0);
+MRA_DEVICE void clear_bins(const struct choice_memory & m) {
+    for (int i = threadIdx.x; i < m.n_row * SELECT_BINS / 4; i += blockDim.x)
+        ((int4 *) m.bins)[i] = make_int4(0, 0, 0, 0);
 }
 
-// Finds for each row where its m best begin: c.left[row] of n columns, of which allowed(row, step) says which count.
-// Behind it c.left is how many of those to be ranked are taken.
-template <class F, class A>
-MRA_DEVICE void find_thresholds(const struct choice_memory & m, int n, const F & source, const A & allowed) {
-    const int warp = threadIdx.x / MRA_WARP, n_warp = blockDim.x / MRA_WARP, n_step = mra_div_up(n, STEP);
+// Finds for each row where its m best begin: c.left[row] of n columns. each_step(f) calls f(scores, step, on) for the
+// steps of this warp, on[half]: the columns that count. Behind it c.left is how many of those to be ranked are taken.
+template <class F, class E>
+MRA_DEVICE void find_thresholds(const struct choice_memory & m, int n, const F & source, const E & each_step) {
+    const int warp = threadIdx.x / MRA_WARP, n_warp = blockDim.x / MRA_WARP;
     find_range(m, n, source);
     for (int level = -1;; level++) {
-        clear_bins(m.bins);
+        clear_bins(m);
         __syncthreads();
-        const struct row_choice row[2] = { row_choice_of(*m.c, row_of_lane(0)), row_choice_of(*m.c, row_of_lane(1)) };
-        for (int i = warp; i < n_step; i += n_warp) {
-            const uint32_t on[2] = { allowed(row_of_lane(0), i), allowed(row_of_lane(1), i) };
-            if (!__any_sync(MRA_ALL_LANES, on[0] | on[1])) continue;
-            float s[4][4];
-            source(s, i);
+        const struct row_choice row[2] = { row_choice_of(*m.c, row_of_lane(m, 0)),
+            row_choice_of(*m.c, row_of_lane(m, 1)) };
+        each_step([&](const float(&s)[4][4], int step, const uint32_t(&on)[2]) {
 #pragma unroll
-            for (int half = 0; half < 2; half++) count_columns(m, row[half], half, s, on[half], i * STEP, level);
-        }
+            for (int half = 0; half < 2; half++) count_columns(m, row[half], half, s, on[half], step * STEP, level);
+        });
         if (threadIdx.x == 0) m.c->again = 0;
         __syncthreads();
-        for (int r = warp; r < ROWS; r += n_warp) {
+        for (int r = warp; r < m.n_row; r += n_warp) {
             if (level < 0 || (m.c->level[r] == level && m.c->n_open[r] > OPEN)) narrow_row(m, r, level);
             if (threadIdx.x % MRA_WARP == 0 && m.c->n_open[r] > OPEN) atomicAdd(&m.c->again, 1);
         }
         __syncthreads();
         if (m.c->again == 0) break;
     }
-    if (threadIdx.x < ROWS) m.c->n_open[threadIdx.x] = 0;
+    if ((int) threadIdx.x < m.n_row) m.c->n_open[threadIdx.x] = 0;
     __syncthreads();
 }
 
 // puts a lane's columns of one row aside
 MRA_DEVICE void put_aside(const struct choice_memory & m, int half, const float (&s)[4][4], uint32_t open, int first) {
-    const int r = row_of_lane(half);
-#pragma unroll
-    for (int t = 0; t < 4; t++) {
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const int col = column_of_lane(t, e);
-            if (!(open >> col & 1)) continue;
-            const int i = atomicAdd(&m.c->n_open[r], 1);
-            m.open[r * OPEN + i].score = s[t][half * 2 + e];
-            m.open[r * OPEN + i].column = first + col;
-        }
-    }
+    const int r = row_of_lane(m, half);
+    each_column(s, half, open, [&](float score, int col) {
+        const int i = atomicAdd(&m.c->n_open[r], 1);
+        m.open[r * OPEN + i].score = score;
+        m.open[r * OPEN + i].column = first + col;
+    });
 }
 
 // Ranks what was put aside of a row, by a warp: sorts it, and sets the bits of the first c.left[row].
@@ -279,7 +270,7 @@ MRA_DEVICE void rank_row(const struct choice_memory & m, int r, uint32_t * bits)
     for (int i = 0; i < OPEN / MRA_WARP; i++) {
         if (i * MRA_WARP + lane >= n) break;
         open[rank[i]] = mine[i];
-        if (rank[i] < left) atomicAdd(&bits[mine[i].column / STEP * ROWS + r], 1u << mine[i].column % STEP);
+        if (rank[i] < left) atomicAdd(&bits[mine[i].column / STEP * m.n_row + r], 1u << mine[i].column % STEP);
     }
     __syncwarp();
 }

@@ -24,9 +24,7 @@ MRA_DEVICE struct threshold head_threshold(
         }
         __syncthreads();
         if (shift == 24) {
-            int n = 0;
-            for (int i = threadIdx.x % MRA_WARP; i < SELECT_BINS; i += MRA_WARP) n += total[i];
-            n = mra_warp_sum(n);
+            const int n = bins_total(total);
             if (n == 0) return { ~0u, 0 };
             th.left = m < n ? (int) m : n;
         }
@@ -141,9 +139,7 @@ MRA_DEVICE struct threshold bins_threshold(const int * bins, int n, int64_t m) {
     if (m <= 0) return { ~0u, 0 };
     for (int i = 0; i < n; i++) {
         if (i == 0) {
-            int sum = 0;
-            for (int j = threadIdx.x % MRA_WARP; j < SELECT_BINS; j += MRA_WARP) sum += bins[j];
-            sum = mra_warp_sum(sum);
+            const int sum = bins_total(bins);
             if (sum == 0) return { ~0u, 0 };
             th.left = m < sum ? (int) m : sum;
         }

@@ -15,6 +15,13 @@ MRA_DEVICE uint32_t select_key(float x) {
     return u >> 31 ? ~u : u | 1u << 31;
 }
 
+// how many entries a histogram has, by a warp
+MRA_DEVICE int bins_total(const int * bins) {
+    int n = 0;
+    for (int i = threadIdx.x % MRA_WARP; i < SELECT_BINS; i += MRA_WARP) n += bins[i];
+    return mra_warp_sum(n);
+}
+
 // The bin, from the highest down, in which the *m-th entry lies; *m becomes its rank within that bin.
 MRA_DEVICE int select_bin(const int * bins, int * m) {
     const int lane = threadIdx.x % MRA_WARP, first = SELECT_BINS - 8 - lane * 8; // lane 0 has the highest 8
