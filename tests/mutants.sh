@@ -262,7 +262,9 @@ test-linear |cpu/linear*.inc|* -scale_min|* scale_min
 test-linear |cpu/linear*.inc|r[i] = (vi) ((v8) r[i] - 8);|r[i] = (vi) ((v8) r[i]);
 test-linear |cpu/linear*.inc|(size_t) k0 * w->row_bytes / k;|0;
 test-linear |cpu/linear*.inc|const size_t at = group_at(i, b + c, k);|const size_t at = group_at(i, c, k);
-test-linear |cpu/linear*.inc|return (l * x_rows(k) + i) * SLICE;|return ((size_t) l * 300 + i) * SLICE;
+test-linear |cpu/linear*.inc|r[m / PARTS][p] += fold_lanes(sum + m,|r[m / PARTS][p] += fold_lanes(sum,
+test-linear |cpu/linear*.inc|r[0][p] += fold_lanes(sum + i, 1);|r[0][p] += fold_lanes(sum, 1);
+test-linear |cpu/linear*.inc|slice = n <= FEW_F ? a->k : slice_of_floats(a->k)|slice = slice_of_floats(a->k)
 test-linear |*.c *.h|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS + i), first);|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS), first);
 test-linear |*.c *.h|if (!prepared) kern->linear_x|if (!prepared && i0 == 0) kern->linear_x
 test-linear |*.c *.h|if (ith == 0) memset(dst->data, 0, layout_of|if (0) memset(dst->data, 0, layout_of
