@@ -248,7 +248,7 @@ test-linear |cpu/linear*.inc|if (r) v += v_load(r + c);|(void) r;
 test-linear |cpu/linear*.inc|y[c] = f[c] + (r ? r[c] : 0);|y[c] = f[c];
 test-linear |cpu/linear*.inc|const vi neg = (vi) x >> 31;|const vi neg = (vi) x << 31;
 test-linear |cpu/linear*.inc|const size_t g = group_at(i, group, a->k);|const size_t g = group_at(i, 0, a->k);
-test-linear |cpu/linear*.inc|t.x = s->x_i + x_group_at(i, group, a->k);|t.x = s->x_i + x_group_at(i, 0, a->k);
+test-linear |cpu/linear*.inc|.x = s->x_i + x_group_at(i, group, a->k),|.x = s->x_i + x_group_at(i, 0, a->k),
 test-linear |cpu/linear*.inc|at.w += piece / V_STEP * PANEL;|
 test-linear |cpu/linear*.inc|if (t->stream) v_stream(y + j * VL, v);|if (t->stream) (void) y;
 test-linear |cpu/linear*.inc|t->first ? v_set1(0) : v_load(t->f + m * PANEL + j0 + j * VL);|v_load(t->f + m * PANEL + j0 + j * VL);
@@ -262,7 +262,9 @@ test-linear |cpu/linear*.inc|* -scale_min|* scale_min
 test-linear |cpu/linear*.inc|r[i] = (vi) ((v8) r[i] - 8);|r[i] = (vi) ((v8) r[i]);
 test-linear |cpu/linear*.inc|(size_t) k0 * w->row_bytes / k;|0;
 test-linear |cpu/linear*.inc|x_scale(s, group_at(i, b + c, k), d[c]|x_scale(s, group_at(i, c, k), d[c]
-test-linear |cpu/linear*.inc|return (l * x_rows(k) + i) * SLICE;|return ((size_t) l * 300 + i) * SLICE;
+test-linear |cpu/linear*.inc|r[m / PARTS][p] += fold_lanes(sum + m,|r[m / PARTS][p] += fold_lanes(sum,
+test-linear |cpu/linear*.inc|r[0][p] += fold_lanes(sum + i, 1);|r[0][p] += fold_lanes(sum, 1);
+test-linear |cpu/linear*.inc|slice = n <= FEW_F ? a->k : slice_of_floats(a->k)|slice = slice_of_floats(a->k)
 test-linear |*.c *.h|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS + i), of->gated|weights_of(t, mra_source(dst, p, MRA_SRC_BIAS), of->gated
 test-linear |*.c *.h|if (!prepared) kern->linear_x|if (!prepared && i0 == 0) kern->linear_x
 test-linear |*.c *.h|if (ith == 0) memset(dst->data, 0, counters_of|if (0) memset(dst->data, 0, counters_of
@@ -271,7 +273,9 @@ test-ffn    |cpu/linear*.inc|q[j] ^= flip;|(void) flip;
 test-ffn    |cpu/linear*.inc|x_scale(s, group_at(i, b, k), x[b].d|x_scale(s, group_at(i, b, k), x[0].d
 test-ffn    |cpu/linear*.inc|of_gate.f = s.gate;|
 test-ffn    |cpu/linear*.inc|v_load(gate + c * VL) + bias_gate[c]|v_load(gate + c * VL)
-test-ffn    |cpu/linear*.inc|done = end;|
+test-ffn    |cpu/linear*.inc|finish(&sums, p->i0, done, end - done, a->stream); done = end;|finish(&sums, p->i0, done, end - done, a->stream);
+test-ffn    |cpu/linear*.inc|finish(sums, p->i0, done, end - done, a->stream); done = end;|finish(sums, p->i0, done, end - done, a->stream);
+test-ffn    |cpu/linear*.inc|const bool last = next == 0 && !p->sums, here|const bool last = next == 0, here
 test-ffn    |*.c *.h|: part_of(j->w[0], first / 2, first / 2);|: part_of(j->w[0], 0, first / 2);
 test-ffn    |*.c *.h|if (w.bias) w.bias += from;|
 test-ffn    |*.c *.h|return kern->bytes \!\! !(a->x_bytes \!\! a->y_bytes) ? kern : &mra_kernels_ref.dense;|return kern;

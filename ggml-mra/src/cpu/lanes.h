@@ -177,25 +177,6 @@ INL vf v_load_parts(const char * const * at) {
     return (vf) u.v;
 #endif
 }
-// 4 F16 from each of VL/4 places
-INL vf v_load_f16_parts(const char * const * at) {
-#if VL == 16 && defined(__AVX512F__)
-    __m128i half[2];
-    UNROLL for (int i = 0; i < 2; i++) {
-        const __m128d low = _mm_load_sd((const double *) at[2 * i]);
-        half[i] = _mm_castpd_si128(_mm_loadh_pd(low, (const double *) at[2 * i + 1]));
-    }
-    return (vf) _mm512_cvtph_ps(_mm256_inserti128_si256(_mm256_castsi128_si256(half[0]), half[1], 1));
-#elif VL == 8 && defined(__F16C__)
-    const __m128d low = _mm_load_sd((const double *) at[0]);
-    return (vf) _mm256_cvtph_ps(_mm_castpd_si128(_mm_loadh_pd(low, (const double *) at[1])));
-#else
-    uint16_t h[VL];
-    UNROLL for (int i = 0; i < VL / 4; i++) memcpy(h + 4 * i, at[i], 8);
-    return v_load_f16(h);
-#endif
-}
-
 // VL rows that become columns: row 4 p + i starts at part[p] + i*stride. So few pointers, and not VL of them, stay in
 // registers.
 struct columns {
@@ -213,12 +194,12 @@ INL void columns_advance(struct columns * c, size_t bytes) {
         OPAQUE_POINTER(c->part[p]); // else the compiler computes the address of every row beforehand, and spills
     }
 }
-// r[4] = 4 lanes of each column, `at` bytes from where c is: as they are, or F16 to floats
-INL void columns_load(vf * r, const struct columns * c, size_t at, const bool f16) {
+// r[4] = 4 lanes of each column, `at` bytes from where c is
+INL void columns_load(vf * r, const struct columns * c, size_t at) {
     UNROLL for (int i = 0; i < 4; i++) {
         const char * from[VL / 4];
         UNROLL for (int p = 0; p < VL / 4; p++) from[p] = c->part[p] + i * c->stride + at;
-        r[i] = f16 ? v_load_f16_parts(from) : v_load_parts(from);
+        r[i] = v_load_parts(from);
     }
     v_transpose_4(r);
 }
