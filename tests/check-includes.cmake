@@ -92,7 +92,7 @@ set(cpp "algorithm|cfloat|cmath|cstdarg|cstddef|cstdint|cstdio|cstdlib|cstring|m
 check(tests "${std}|cjson/cJSON\\.h|${ggml}|${public}|${private}|ggml-backend-impl\\.h|cuda_runtime_api\\.h|\\.\\./examples/common/[a-z0-9-]+\\.h|cuda-host/host\\.h|[a-z0-9-]+\\.h")
 check(tests/cuda-host "${std}|${cpp}|[a-z0-9-]+\\.h")
 check(tests/cuda-ptx "${std}|${cpp}|cxxabi\\.h|fstream|functional|limits|memory|sstream|\\.\\./cuda-host/emu\\.h|[a-z0-9-]+\\.h")
-check(tests/fuzz "${std}|dirent\\.h|${ggml}|${public}|common/(input|json|npy)\\.h|(fuzz|gguf-input)\\.h")
+check(tests/fuzz "${std}|dirent\\.h|${ggml}|${public}|common/(input|json|npy|utf8-length)\\.h|(fuzz|gguf-input)\\.h")
 check(tests/outside "${std}|${ggml}|${public}")
 
 # A name without a folder could be a header of any folder: the names of private headers are refused outside of theirs.
