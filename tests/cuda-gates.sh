@@ -1,7 +1,7 @@
 #!/bin/sh
-# What the compiler says of the CUDA kernels, for every architecture of the toolkit from sm_75 on: registers and shared memory within
+# What the compiler says of the CUDA kernels, for the architectures that people have, or every one of the toolkit from sm_75 on: registers and shared memory within
 # the budget below, no spills, tensor-core and asynchronous copy instructions where they belong, and the occupancy that follows. No GPU needed.
-# usage: cuda-gates.sh SOURCE BUILD     exit code 77: there is no nvcc
+# usage: cuda-gates.sh SOURCE BUILD [all]     exit code 77: there is no nvcc
 set -u
 src=$(cd "$1" && pwd)/ggml-mra/src/cuda; work=$2/cuda-gates; mkdir -p "$work"
 nvcc=${CUDACXX:-$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)}
@@ -60,6 +60,7 @@ limits="75:1024:16:64 80:2048:32:164 86:1536:16:100 87:1536:16:164 89:1536:24:10
 new=
 for a in $("$nvcc" --list-gpu-arch | sed 's/compute_//' | sort -n); do
     [ "$a" -lt 75 ] && continue
+    case "${3:-75 80 86 89 90 100 120}" in all | *$a*) ;; *) continue ;; esac # of the others each has a twin among these
     if [ "$a" -lt 80 ]; then old=$a; else new="$new${new:+,}sm_$a"; fi
 done
 compile="$nvcc -std=c++17 -O3 -Xptxas -v -Werror all-warnings ${old:+-gencode arch=compute_$old,code=sm_$old} -gencode arch=compute_80,code=[$new]"
