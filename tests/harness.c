@@ -73,6 +73,16 @@ struct ggml_tensor * graph_input(
     return t;
 }
 
+struct ggml_tensor * graph_weights(struct graph * g, enum ggml_type type, int k, int n, const float * w) {
+    void * q = malloc(ggml_row_size(type, k) * n);
+    if (type == GGML_TYPE_F32) memcpy(q, w, sizeof(float) * k * n);
+    else if (type == GGML_TYPE_F16) ggml_fp32_to_fp16_row(w, q, (int64_t) k * n);
+    else ggml_quantize_chunk(type, w, q, 0, n, k, NULL);
+    struct ggml_tensor * t = graph_input(g, type, k, n, 1, 1, q);
+    free(q);
+    return t;
+}
+
 // data behind 4 elements of something else, as a view
 static struct ggml_tensor * behind_others(
     struct graph * g, enum ggml_type type, int64_t d, int64_t n, int64_t n_head, int64_t n_batch, const char * data) {

@@ -72,12 +72,7 @@ static void data_free(struct data * d) {
 }
 
 static struct mra_dense dense(struct graph * g, enum ggml_type type, int k, int n, const float * w, const float * b) {
-    void * q = malloc(ggml_row_size(type, k) * n);
-    if (type == F32) memcpy(q, w, sizeof(float) * k * n);
-    else if (type == F16) ggml_fp32_to_fp16_row(w, q, (int64_t) k * n);
-    else ggml_quantize_chunk(type, w, q, 0, n, k, NULL);
-    struct ggml_tensor * t = graph_input(g, type, k, n, 1, 1, q);
-    free(q);
+    struct ggml_tensor * t = graph_weights(g, type, k, n, w);
     return (struct mra_dense) { t, b ? graph_input(g, F32, n, 1, 1, 1, b) : NULL };
 }
 

@@ -77,17 +77,6 @@ static void data_free(struct data * d) {
     free(d->res);
 }
 
-// weights of any type from floats
-static struct ggml_tensor * weights(struct graph * g, enum ggml_type type, int k, int n, const float * w) {
-    void * q = malloc(ggml_row_size(type, k) * n);
-    if (type == F32) memcpy(q, w, sizeof(float) * k * n);
-    else if (type == F16) ggml_fp32_to_fp16_row(w, q, (int64_t) k * n);
-    else ggml_quantize_chunk(type, w, q, 0, n, k, NULL);
-    struct ggml_tensor * t = graph_input(g, type, k, n, 1, 1, q);
-    free(q);
-    return t;
-}
-
 // rows [i0, i1) of the result; ggml: by ggml's own operators
 static float * run(const struct linear_case * c, const struct data * d, int i0, int i1, int n_threads, bool by_ggml) {
     struct graph g = graph_new();
@@ -97,7 +86,7 @@ static float * run(const struct linear_case * c, const struct data * d, int i0, 
     struct ggml_tensor *x = graph_input(&g, F32, c->k, i1 - i0, 1, 1, d->x + (int64_t) i0 * c->k), *o = NULL;
     struct ggml_tensor * res = c->res ? graph_input(&g, F32, d->n, i1 - i0, 1, 1, d->res + (int64_t) i0 * d->n) : NULL;
     for (; n_w < 3 && c->n[n_w]; n_w++) {
-        w[n_w] = (struct mra_dense) { weights(&g, c->type[n_w], c->k, c->n[n_w], d->w[n_w]),
+        w[n_w] = (struct mra_dense) { graph_weights(&g, c->type[n_w], c->k, c->n[n_w], d->w[n_w]),
             c->bias ? graph_input(&g, F32, c->n[n_w], 1, 1, 1, d->b[n_w]) : NULL };
     }
     if (by_ggml) {
@@ -209,7 +198,7 @@ static void test_strides(void) {
         struct mra_error err = { 0 };
         struct ggml_tensor * in = t ? graph_input(&g, F32, k, m, 1, 1, plain) : graph_input(&g, F32, 3 * k, m, 1, 1, x);
         if (!t) in = ggml_view_2d(g.ctx, in, k, m, in->nb[1], k * sizeof(float));
-        const struct mra_dense d = { weights(&g, Q8_0, k, n, w), NULL };
+        const struct mra_dense d = { graph_weights(&g, Q8_0, k, n, w), NULL };
         r[t] = graph_run(&g, ggml_mra_linear(g.ctx, in, &d, 1, false, NULL, 0, &err), 2);
         graph_free(&g);
     }
@@ -230,7 +219,7 @@ static void test_nan(enum ggml_type type, bool in_x) {
         mra_kernels_set(tables[t]);
         struct graph g = graph_new();
         struct mra_error err = { 0 };
-        const struct mra_dense d = { weights(&g, type, k, n, w), NULL };
+        const struct mra_dense d = { graph_weights(&g, type, k, n, w), NULL };
         if (!in_x) { // a scale of Q8_0, a value of F16
             const uint16_t nan = 0x7e00;
             memcpy((char *) g.in[g.n_in - 1].data + col * ggml_row_size(type, k) + ggml_row_size(type, 288), &nan, 2);
