@@ -46,10 +46,10 @@ struct graph {
 
 struct graph graph_new(void);
 void graph_free(struct graph * g);
-struct ggml_tensor * graph_input(
-    struct graph * g, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2, int64_t ne3, const void * data);
+struct ggml_tensor * graph_input(struct graph * g, enum ggml_type type, int64_t ne0, int64_t ne1, int64_t ne2,
+    int64_t ne3, const void * data); // copies data
 // [k, n] of any type from floats
-struct ggml_tensor * graph_weights(struct graph * g, enum ggml_type type, int k, int n, const float * w); // copies data
+struct ggml_tensor * graph_weights(struct graph * g, enum ggml_type type, int k, int n, const float * w);
 
 // x [n_batch][n_head][n][d] as a tensor [d, n, n_head, n_batch]; layout 0: contiguous, 1: a view of [d, n_head, n,
 // n_batch], as a dense layer gives it; 2: the same with two other tensors' rows between (fused QKV); 3: contiguous, but
