@@ -99,6 +99,14 @@ class Vocab(FolderTest):
         self.assertEqual(meta["mra.tokenizer.normalize"], ["charsmap", "spaces"])
         self.assertEqual(meta["mra.tokenizer.split"], ["whitespace", "meta_always"])
 
+    def test_scores_that_are_no_floats(self):
+        self.make("xlm-roberta", "none")
+        model = json.loads((self.folder / "tokenizer.json").read_text())["model"]
+        for score in (1e300, -1e39, float("inf"), float("nan")):
+            model["vocab"][7][1] = score
+            edit_json(self.folder / "tokenizer.json", model=model)
+            self.assert_refused("the score of token 7 is", str(score))
+
     def test_sentencepiece_file(self):
         letters = [("\u2581" + chr(97 + i), -float(i), 1) for i in range(20)]
         pieces = [("<unk>", 0.0, 2), ("<s>", 0.0, 3), ("</s>", 0.0, 3)] + letters

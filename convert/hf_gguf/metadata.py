@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .config import Config
+from .errors import ConvertError
 from .positions import Positions
 from .sentence_transformers import POOLING_TYPES, Embedding
 from .vocab import Vocab
@@ -15,6 +16,7 @@ WARP = 32
 FILE_TYPES = {"f32": 0, "f16": 1, "q8_0": 7}
 GGML_ID_NAMES = {"bos": "bos", "eos": "eos", "unk": "unknown", "sep": "seperator", "pad": "padding", "cls": "cls", "mask": "mask"}
 TOKENIZER_VERSION = 1
+LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,9 @@ def _tokenizer(meta: dict, config: Config, vocab: Vocab) -> None:
     meta["tokenizer.ggml.token_type"] = types
     if vocab.merges:
         meta["tokenizer.ggml.merges"] = vocab.merges
+    for i, score in vocab.scores.items():
+        if not abs(score) <= LARGEST_FLOAT:
+            raise ConvertError(f"the score of token {i} is {score}")
     if vocab.scores:
         meta["tokenizer.ggml.scores"] = [float(vocab.scores.get(i, -10000.0)) for i in range(config.n_vocab)]
     if vocab.charsmap:
