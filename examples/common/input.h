@@ -16,7 +16,7 @@ struct record {
     char * id;          // JSON text, NULL: none
     char *text, *pair;  // NUL-terminated; pair NULL: a single text
     size_t n_text, n_pair;
-    bool not_text;          // a JSON string has half a surrogate pair or other bytes than UTF-8
+    bool half;              // a JSON string has half a surrogate pair
     enum mra_status status; // not MRA_OK: it cannot be used, text is NULL
     char error[256];
 };

@@ -233,14 +233,17 @@ static unsigned escaped(const char ** s, const char * end) {
 }
 static bool is_half(unsigned code) { return code >= 0xd800 && code < 0xe000; }
 
-const char * json_not_text(struct json_span v) {
-    if (utf8_end(v.s, v.n) < v.n) return "is not UTF-8";
+bool json_has_half(struct json_span v) {
     for (const char *s = v.s, *end = v.s + v.n; s < end; s++) {
         if (*s != '\\') continue;
         if (s[1] != 'u') s++;
-        else if (is_half(escaped(&s, end))) return "has half a surrogate pair";
+        else if (is_half(escaped(&s, end))) return true;
     }
-    return NULL;
+    return false;
+}
+
+const char * json_not_text(struct json_span v) {
+    return utf8_end(v.s, v.n) < v.n ? "is not UTF-8" : json_has_half(v) ? "has half a surrogate pair" : NULL;
 }
 
 long long json_whole(struct json_span v) {

@@ -26,6 +26,8 @@ bool json_next(struct json_span v, size_t * at, struct json_span * key, struct j
 
 bool json_is_string(struct json_span v);
 bool json_is_integer(struct json_span v);
+// Whether an escape in it is half a surrogate pair.
+bool json_has_half(struct json_span v);
 // Whether all of it is text: NULL, or what is not ("is not UTF-8", "has half a surrogate pair").
 const char * json_not_text(struct json_span v);
 

@@ -27,7 +27,7 @@ void record_check_text(struct record * r) {
     if (at < r->n_text) snprintf(why, sizeof(why), "not UTF-8 at byte %zu; %s", at + 1, hint);
     else if (at_pair < r->n_pair)
         snprintf(why, sizeof(why), "the second text is not UTF-8 at byte %zu; %s", at_pair + 1, hint);
-    else if (r->not_text) snprintf(why, sizeof(why), "half a surrogate pair; %s", hint);
+    else if (r->half) snprintf(why, sizeof(why), "half a surrogate pair; %s", hint);
     else return;
     record_fail(r, MRA_ERR_FORMAT, why);
     free(r->text);
@@ -86,7 +86,7 @@ void record_from_json(struct record * r, const char * value, size_t n, const cha
         record_fail(r, MRA_ERR_FORMAT, "\"text_pair\" is not a string");
         return;
     }
-    r->not_text = json_not_text(v[1]) || (has_pair && json_not_text(v[2]));
+    r->half = json_has_half(v[1]) || (has_pair && json_has_half(v[2]));
     r->text = json_unquote(v[1], &r->n_text);
     if (has_pair) r->pair = json_unquote(v[2], &r->n_pair);
     if (!r->text || (has_pair && !r->pair) || (has_id && !r->id)) record_fail(r, MRA_ERR_MEMORY, "out of memory");
@@ -104,7 +104,7 @@ void record_from_element(struct record * r, const char * value, size_t n, const 
         return;
     }
     const struct json_span all = { value, n };
-    r->not_text = json_not_text(all);
+    r->half = json_has_half(all);
     r->text = json_unquote(all, &r->n_text);
     if (!r->text) record_fail(r, MRA_ERR_MEMORY, "out of memory");
 }
